@@ -1,0 +1,53 @@
+"""What a diff changes, in users' words: ops, how far the change is from them, and what could not be mapped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+How = Literal["direct", "indirect"]
+
+
+@dataclass(frozen=True)
+class ChangedLines:
+    """Lines of one file on the head side (1-based, inclusive); for annotations."""
+
+    file: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class ChangedOp:
+    """An op group that the diff changes.
+
+    ``op`` is canonical; ``aliases`` are the framework's own public names; ``path`` the steps from the changed line to
+    the op, each one line of text. ``in_python`` is false when the change that reaches the op lies in sources that
+    an overlay cannot carry (C++, CUDA, generated code).
+    """
+
+    op: str
+    how: How
+    aliases: tuple[str, ...]
+    path: tuple[str, ...]
+    lines: tuple[ChangedLines, ...] = ()
+    in_python: bool = True
+
+
+@dataclass(frozen=True)
+class Unmapped:
+    """A changed file from which no op could be proven, and why."""
+
+    file: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Everything that ``opdiff changes --json`` prints."""
+
+    framework: str
+    ops: tuple[ChangedOp, ...] = ()
+    tests: tuple[str, ...] = ()  # changed autotest files
+    unmapped: tuple[Unmapped, ...] = ()
+    notes: tuple[str, ...] = field(default=())  # fan-out capped, a layout not known, ...

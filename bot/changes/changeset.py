@@ -1,0 +1,46 @@
+"""ChangeSet: the files of a diff with both sides' text, from a git repository or from a patch and a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """One file of a diff. ``old`` is None for an added file, ``new`` for a deleted one; they differ for a rename.
+
+    ``old_lines`` and ``new_lines`` are the changed lines (1-based) on each side.
+    """
+
+    old: str | None
+    new: str | None
+    old_lines: tuple[int, ...] = ()
+    new_lines: tuple[int, ...] = ()
+    binary: bool = False
+
+    @property
+    def path(self) -> str:
+        """The head's path, or the base's for a deleted file."""
+        return self.new or self.old or ""
+
+
+class ChangeSet(Protocol):
+    """A diff base..head with access to both trees. Nothing of the repository is ever executed or imported."""
+
+    @property
+    def files(self) -> tuple[ChangedFile, ...]:
+        """Every changed file."""
+        ...
+
+    def base_text(self, path: str) -> str | None:
+        """The text of a file at the base, or None when it is not there or not text."""
+        ...
+
+    def head_text(self, path: str) -> str | None:
+        """The text of a file at the head, or None when it is not there or not text."""
+        ...
+
+    def head_paths(self) -> tuple[str, ...]:
+        """Every file of the tree at the head (for a patch: of the folder with the patch applied)."""
+        ...

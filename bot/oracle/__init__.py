@@ -1,0 +1,1 @@
+"""Do outcomes differ, and who is wrong?"""

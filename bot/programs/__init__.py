@@ -1,0 +1,1 @@
+"""What is run: programs, their sources and their transformations."""

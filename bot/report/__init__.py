@@ -1,0 +1,1 @@
+"""Findings -> Markdown, JSON and repro scripts."""

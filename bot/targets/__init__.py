@@ -1,0 +1,1 @@
+"""Who runs it: targets, environments, sandbox, worker client and pool."""

@@ -1,0 +1,203 @@
+"""The Outcome: what one target made of one program.
+
+A worker answers with an ``outcome`` frame; its header is canonical JSON (:func:`bot.worker.protocol.encode_header`)
+with exactly these keys, so that two workers which agree to the last bit send the same bytes::
+
+    type     "outcome"
+    id       the program's id in its batch
+    status   "ok" | "exception" | "unsupported" | "refused"
+    phase    "build" | "forward" | "backward": where it stopped ("backward" too when all went well)
+    call     index of the call that stopped it, else null
+    error    null | {"type": exception class, "message": at most 2,000 characters}
+    tensors  [[role, name, path, dtype, shape], ...], their bytes one after another in the payload
+    values   [[role, name, path, value], ...]: results that are no tensors, in the program's value grammar
+    absent   [names of leaves that got no gradient]
+
+``unsupported`` means this framework has no such op, argument, dtype or gradient: coverage, never a finding.
+``refused`` means ``fn`` is not in the worker's allow-list. Whatever was computed before the stop is in ``tensors``.
+Roles: ``output``, ``intermediate``, ``side-effect`` (an input whose bytes changed), ``gradient`` (of an input or
+parameter), ``parameter`` and ``buffer`` (module state after the run, when it changed).
+Tensors are C-contiguous and little-endian; bfloat16 and other small floats by their bits; conj/neg bits resolved.
+
+``crash``, ``hang`` and ``memory`` are not said by a worker; the pool states them of a worker that died.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from bot.worker.protocol import ProtocolError, decode_header
+
+Array = npt.NDArray[Any]
+Status = Literal["ok", "exception", "unsupported", "refused", "crash", "hang", "memory"]
+Role = Literal["output", "intermediate", "side-effect", "gradient", "parameter", "buffer"]
+STATUSES = frozenset(("ok", "exception", "unsupported", "refused"))
+ROLES = frozenset(("output", "intermediate", "side-effect", "gradient", "parameter", "buffer"))
+MAX_RANK = 64
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(name)
+    for name in (
+        "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool complex64 complex128".split()
+    )
+} | {
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "float8_e4m3fnuz": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "float8_e5m2fnuz": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "complex32": np.dtype([("real", np.float16), ("imag", np.float16)]),
+}
+"""Canonical dtype name -> the NumPy dtype of its little-endian bytes."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One observed tensor. ``array`` is a read-only view of the outcome's bytes with the tensor's shape."""
+
+    role: Role
+    name: str
+    path: tuple[int, ...]
+    dtype: str
+    array: Array
+
+    @property
+    def key(self) -> tuple[Role, str, tuple[int, ...]]:
+        """What identifies this tensor in every target's outcome of the same program."""
+        return (self.role, self.name, self.path)
+
+    @property
+    def label(self) -> str:
+        """``gradient of weight``, ``output r0[1]``: for reports."""
+        suffix = "".join(f"[{index}]" for index in self.path)
+        link = " of " if self.role == "gradient" else " "
+        return f"{self.role}{link}{self.name}{suffix}"
+
+
+@dataclass(frozen=True)
+class Error:
+    """An exception as the worker saw it."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a worker died on a program: stated by the pool, confirmed by a re-run alone in a fresh worker."""
+
+    signal: (
+        str  # "SIGABRT", "SIGFPE", "exit 3"; "timeout" for a hang; "memory" for an exceeded bound
+    )
+    last_words: str  # tail of stderr, at most 4,000 characters
+    confirmed: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """An outcome decoded and validated. ``values`` holds non-tensor results by (role, name, path)."""
+
+    status: Status
+    phase: str = "forward"
+    call: int | None = None
+    error: Error | None = None
+    tensors: tuple[Tensor, ...] = ()
+    values: tuple[tuple[str, str, tuple[int, ...], Any], ...] = ()
+    absent: tuple[str, ...] = ()
+    death: Death | None = None
+
+    @cached_property
+    def by_key(self) -> dict[tuple[Role, str, tuple[int, ...]], Tensor]:
+        """Tensors by their key."""
+        return {tensor.key: tensor for tensor in self.tensors}
+
+
+@dataclass(frozen=True)
+class RawOutcome:
+    """An outcome frame as it came, decoded only when somebody needs to look inside.
+
+    Two raw outcomes with equal bytes agree in everything; that is how most comparisons end.
+    """
+
+    header: bytes
+    payload: bytes
+    death: Death | None = None  # set by the pool; header and payload are then empty
+    status_of_death: Literal["crash", "hang", "memory"] | None = None
+
+    def decode(self) -> Outcome:
+        """Validate and decode. Raises ProtocolError when the worker's words do not add up."""
+        if self.status_of_death is not None:
+            return Outcome(status=self.status_of_death, death=self.death)
+        return decode_outcome(self.header, self.payload)
+
+
+def dead(status: Literal["crash", "hang", "memory"], death: Death) -> RawOutcome:
+    """The outcome of a program on which its worker died."""
+    return RawOutcome(b"", b"", death, status)
+
+
+def decode_outcome(raw_header: bytes, payload: bytes) -> Outcome:
+    """Validate a worker's outcome frame. Raises ProtocolError for anything that does not add up."""
+    header = decode_header(raw_header)
+    try:
+        if header["type"] != "outcome" or header["status"] not in STATUSES:
+            raise ProtocolError("not an outcome frame")
+        error = header["error"]
+        return Outcome(
+            status=header["status"],
+            phase=_text(header["phase"]),
+            call=None if header["call"] is None else int(header["call"]),
+            error=None if error is None else Error(_text(error["type"]), _text(error["message"])),
+            tensors=_tensors(header["tensors"], payload),
+            values=tuple((_role(r), _text(n), _path(p), v) for r, n, p, v in header["values"]),
+            absent=tuple(_text(name) for name in header["absent"]),
+        )
+    except (KeyError, TypeError, ValueError) as problem:
+        raise ProtocolError(f"an outcome that does not add up: {problem!r}"[:300]) from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > 4_000:
+        raise ValueError("expected a short string")
+    return value
+
+
+def _role(value: object) -> Any:
+    if value not in ROLES:
+        raise ValueError("unknown role")
+    return value
+
+
+def _path(value: list[Any]) -> tuple[int, ...]:
+    return tuple(int(index) for index in value)
+
+
+def _tensors(rows: list[Any], payload: bytes) -> tuple[Tensor, ...]:
+    tensors: list[Tensor] = []
+    at = 0
+    for role, name, path, dtype_name, raw_shape in rows:
+        shape = [int(size) for size in raw_shape]
+        if len(shape) > MAX_RANK or any(size < 0 for size in shape):
+            raise ValueError("impossible shape")
+        dtype = DTYPES[dtype_name]
+        count = math.prod(shape)
+        end = at + count * dtype.itemsize
+        if end > len(payload):
+            raise ValueError("tensors run past the payload")
+        array = (
+            np.frombuffer(payload, dtype, count, at).reshape(shape)
+            if count
+            else np.empty(shape, dtype)
+        )
+        tensors.append(Tensor(_role(role), _text(name), _path(path), str(dtype_name), array))
+        at = end
+    if at != len(payload):
+        raise ValueError("bytes left over in the payload")
+    return tuple(tensors)

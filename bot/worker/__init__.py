@@ -1,0 +1,1 @@
+"""What runs inside a framework's own interpreter; see protocol.py for what it shares with the bot."""
