@@ -52,8 +52,7 @@ def to_value(value: Any) -> Value:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, np.generic):
-        scalar: object = value.item()
-        return to_value(scalar)
+        return to_value(cast("Any", value).item())
     if isinstance(value, int):
         return value
     if isinstance(value, float):
