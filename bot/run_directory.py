@@ -1,0 +1,193 @@
+"""The run directory: what a run writes as it goes, so that nothing measured is lost and any run can be resumed.
+
+::
+
+    plan.json            the plan, written before anything runs
+    journal.jsonl        one line per compared program, appended as it is measured
+    failing/DIGEST.opdiff   the blob of every program with a mismatch
+    findings/ report.md results.json   written at the end
+
+A line that was cut short (kill -9, a full disk) is dropped when read, and its program runs again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pydantic import TypeAdapter, ValidationError
+
+from bot.errors import OpDiffError
+from bot.oracle.finding import Mismatch
+from bot.plan import PLAN_VERSION, Plan
+
+_MISMATCHES = TypeAdapter(tuple[Mismatch, ...])
+MAX_LINE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What became of one program: how each target ended, what was compared, and what differs."""
+
+    digest: str
+    op: str
+    statuses: tuple[str, ...]  # one per target, in the plan's order
+    compared: dict[str, int] = field(default_factory=dict[str, int])
+    not_compared: dict[str, int] = field(default_factory=dict[str, int])
+    mismatches: tuple[Mismatch, ...] = ()
+    group: str = ""  # what coverage counts it under: source/name/variant
+
+    def to_line(self) -> bytes:
+        """One line of JSON."""
+        fields: dict[str, Any] = {
+            "digest": self.digest,
+            "op": self.op,
+            "group": self.group,
+            "statuses": self.statuses,
+        }
+        if self.compared:
+            fields["compared"] = self.compared
+        if self.not_compared:
+            fields["not_compared"] = self.not_compared
+        if self.mismatches:
+            fields["mismatches"] = _MISMATCHES.dump_python(self.mismatches, mode="json")
+        return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+    @staticmethod
+    def from_line(line: bytes) -> Entry:
+        """Read a line back. Raises ValueError for one that was cut short."""
+        fields = json.loads(line)
+        return Entry(
+            digest=str(fields["digest"]),
+            op=str(fields["op"]),
+            group=str(fields["group"]),
+            statuses=tuple(str(status) for status in fields["statuses"]),
+            compared={str(k): int(v) for k, v in fields.get("compared", {}).items()},
+            not_compared={str(k): int(v) for k, v in fields.get("not_compared", {}).items()},
+            mismatches=_MISMATCHES.validate_python(fields.get("mismatches", ()), strict=False),
+        )
+
+
+class RunDirectory:
+    """A run's folder, locked while it is open. Raises OpDiffError when it is in use, or not a run's."""
+
+    def __init__(self, path: Path, plan: Plan, lock: BinaryIO) -> None:
+        self.path = path
+        self.plan = plan
+        self._lock = lock
+        self._journal = (path / "journal.jsonl").open("ab", buffering=0)
+        self._failing = path / "failing"
+        self._failing.mkdir(exist_ok=True)
+
+    @classmethod
+    def create(cls, path: Path, plan: Plan) -> RunDirectory:
+        """Start a run in a new or empty folder, or over an older run's. Raises OpDiffError for any other folder."""
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()) and not (path / "plan.json").is_file():
+            raise OpDiffError(
+                f"{path} is not empty and holds no OpDiff run: give another --out, or empty it"
+            )
+        lock = _lock(path)
+        for name in ("journal.jsonl", "results.json", "report.md"):
+            (path / name).unlink(missing_ok=True)
+        for blob in (path / "failing").glob("*.opdiff"):
+            blob.unlink()
+        write_atomically(path / "plan.json", plan.model_dump_json(indent=1).encode())
+        return cls(path, plan, lock)
+
+    @classmethod
+    def resume(cls, path: Path) -> RunDirectory:
+        """Open an interrupted run's folder. Raises OpDiffError when it has none, or one of another version."""
+        file = path / "plan.json"
+        if not file.is_file():
+            raise OpDiffError(f"{path} holds no OpDiff run to resume (no plan.json)")
+        try:
+            fields = json.loads(file.read_bytes())
+            if fields.get("version") != PLAN_VERSION:
+                raise OpDiffError(
+                    f"{file} has plan version {fields.get('version')!r}; this opdiff reads {PLAN_VERSION}: start anew"
+                )
+            plan = Plan.model_validate(fields)
+        except (ValueError, AttributeError, ValidationError) as error:
+            raise OpDiffError(f"{file} is not a plan: {str(error).splitlines()[0]}") from None
+        lock = _lock(path)
+        _drop_torn_line(path / "journal.jsonl")
+        return cls(path, plan, lock)
+
+    def record(self, entry: Entry, blob: bytes) -> None:
+        """Append an entry; a failing program's blob is on disk before its line is."""
+        if entry.mismatches:
+            write_atomically(self._failing / f"{entry.digest}.opdiff", blob)
+        self._journal.write(entry.to_line())
+
+    def entries(self) -> Iterator[Entry]:
+        """Every whole line of the journal, oldest first."""
+        file = self.path / "journal.jsonl"
+        if not file.is_file():
+            return
+        with file.open("rb") as lines:
+            for line in lines:
+                if len(line) > MAX_LINE_BYTES:
+                    continue
+                try:
+                    yield Entry.from_line(line)
+                except (ValueError, KeyError, TypeError):
+                    continue
+
+    def failing_blob(self, digest: str) -> bytes | None:
+        """A failing program's blob, or None when it is not there."""
+        file = self._failing / f"{digest}.opdiff"
+        return file.read_bytes() if file.is_file() else None
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._journal.close()
+        self._lock.close()
+
+    def __enter__(self) -> RunDirectory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, even when killed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _lock(path: Path) -> BinaryIO:
+    lock = (path / ".lock").open("ab")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise OpDiffError(
+            f"another opdiff is running in {path}: wait for it, or give another --out"
+        ) from None
+    return lock
+
+
+def _drop_torn_line(journal: Path) -> None:
+    """Cut a last line that has no newline, so that the next line starts on its own."""
+    if not journal.is_file():
+        return
+    with journal.open("r+b") as file:
+        file.seek(0, os.SEEK_END)
+        size = file.tell()
+        tail = min(size, MAX_LINE_BYTES)
+        file.seek(size - tail)
+        end = file.read(tail).rfind(b"\n")
+        if end + 1 != tail:
+            file.truncate(size - tail + end + 1)
