@@ -1,0 +1,93 @@
+"""Text from workers, diffs and programs, made harmless where it is shown.
+
+Markdown on GitHub turns text into mentions, links, references, HTML and table cells; a log line that begins with
+``::`` is a command to the runner (also ``##[`` anywhere in it); control and bidirectional characters hide what is
+there. Every text from outside passes through one of these functions, whichever fits its place.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_BREAK = (
+    "\u200b"  # zero-width space: shown text stays the same, and GitHub's matchers no longer match
+)
+_TABLE_BAR = "\u2502"  # a bar that does not end a table's cell, not even inside a code span
+_HIDDEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~^$=:])")
+_HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+_AUTOLINK = re.compile(r"(?i)(?<=@)(?=\S)|(?<=#)(?=\w)|(?<=gh-)(?=\d)|(?<=www)(?=\.)|(?<=:)(?=//)")
+
+
+def visible(text: str, limit: int = 2_000) -> str:
+    r"""One line without control, format and bidirectional characters: each shown as ``\n``, ``\x1b``, ``\u202e``.
+
+    Longer text than ``limit`` characters is cut, marked by an ellipsis.
+    """
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(character) for character in text)
+
+
+def plain(text: str, limit: int = 2_000) -> str:
+    """Inline Markdown that renders as exactly this text, as prose: no mention, link, reference, emphasis or HTML."""
+    shown = _AUTOLINK.sub(_BREAK, visible(text, limit))
+    shown = "".join(_HTML.get(character, character) for character in shown)
+    return re.sub(r"&(?!amp;|lt;|gt;|quot;)", "&amp;", _MARKDOWN.sub(r"\\\1", shown)).strip()
+
+
+def code(text: str, limit: int = 500) -> str:
+    """An inline code span that holds this text."""
+    shown = visible(text, limit)
+    if not shown.strip():
+        return "(empty)" if not shown else "(blank)"
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    ticks = "`" * (longest + 1)
+    # Markdown takes one blank off each end when both have one; a backtick must not touch the fence.
+    pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}"
+
+
+def cell(text: str, limit: int = 200) -> str:
+    """A code span for a table's cell: a bar, which would end the cell even inside code, is shown as a box-drawing one."""
+    return code(text.replace("|", _TABLE_BAR), limit)
+
+
+def fence(text: str, language: str = "") -> str:
+    """A fenced block that holds these lines; its fence is longer than any in the text."""
+    lines = [visible(line, 10_000) for line in re.split(r"\r\n|[\n\r]", text.replace("\t", "    "))]
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    ticks = "`" * max(3, longest + 1)
+    return "\n".join([ticks + re.sub(r"[^a-z]", "", language), *map(_no_command, lines), ticks])
+
+
+def log_line(text: str, limit: int = 2_000) -> str:
+    """One line for a terminal or a job's log: never a workflow command, no escape sequences."""
+    return _no_command(visible(text, limit))
+
+
+def comment(text: str, limit: int = 200) -> str:
+    """Text for one comment or docstring line of a generated Python script: cannot end either."""
+    return _no_command(visible(text, limit)).replace("\\", "/").replace('"""', "'''")
+
+
+def _no_command(line: str) -> str:
+    line = line.replace("##[", "#" + _BREAK + "#[")
+    stripped = line.lstrip()
+    if stripped.startswith("::"):
+        line = line[: len(line) - len(stripped)] + ":" + _BREAK + stripped[1:]
+    return line
+
+
+def _shown(character: str) -> str:
+    if unicodedata.category(character) not in _HIDDEN_CATEGORIES:
+        return character
+    point = ord(character)
+    if character in "\n\r\t":
+        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[character]
+    if point < 0x100:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

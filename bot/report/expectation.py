@@ -1,0 +1,132 @@
+"""Which side a repro script is for, what it must expect, and by which test it tells the bug from its absence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.oracle.finding import Finding, Mismatch
+from bot.oracle.initial import InitialTensors
+from bot.oracle.tolerance import EXACT, Bound, bound_for, coarser
+from bot.programs.program import Program
+from bot.report.bundle import FindingBundle, Key, TargetOutcome
+from bot.report.repro_code import ReproError
+from bot.targets.outcome import Outcome
+
+Array = npt.NDArray[Any]
+Mode = Literal["values", "must_raise", "must_not_raise", "repeat", "crash", "hang", "memory"]
+_DEATHS: dict[str, Mode] = {"crash": "crash", "hang": "hang", "memory": "memory"}
+
+
+@dataclass(frozen=True)
+class ExpectedTensor:
+    """What one result must be. ``array`` None means that there must be no such tensor."""
+
+    key: Key
+    label: str
+    array: Array | None
+    dtype: str
+    bound: Bound
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A script's side, its test, and the right values with the name of whom they come from."""
+
+    subject: TargetOutcome
+    mode: Mode
+    source: str
+    tensors: tuple[ExpectedTensor, ...] = ()
+
+
+def expect(bundle: FindingBundle, program: Program, data: memoryview) -> Expectation:
+    """Decide what a script for this finding must show. Raises ReproError when nothing can be said."""
+    subject = _subject(bundle)
+    if subject.outcome.status in _DEATHS:
+        return Expectation(subject, _DEATHS[subject.outcome.status], "that it lives")
+    if bundle.finding.kind == "nondeterminism":
+        return Expectation(subject, "repeat", "the same target again", _repeated(bundle))
+    source, right = _right(bundle, subject)
+    if subject.outcome.status == "ok" and right.status == "exception":
+        return Expectation(subject, "must_raise", source)
+    if subject.outcome.status == "exception" and right.status == "ok":
+        return Expectation(subject, "must_not_raise", source)
+    initial = InitialTensors(program, data)
+    tensors = tuple(
+        tensor
+        for mismatch in bundle.finding.mismatches
+        if mismatch.role
+        for tensor in [_expected(mismatch, subject, right, initial, program, bundle)]
+        if tensor is not None
+    )
+    if not tensors:
+        raise ReproError("no right value is known for what differs")
+    return Expectation(subject, "values", source, tensors)
+
+
+def _subject(bundle: FindingBundle) -> TargetOutcome:
+    """The blamed target; undecided: one that died, else the first of the odd side, else the first."""
+    if not bundle.outcomes:
+        raise ReproError("no outcomes of its program are at hand")
+    by_label = {entry.label: entry for entry in reversed(bundle.outcomes)}
+    blamed = [by_label[label] for label in bundle.finding.blamed if label in by_label]
+    if blamed:
+        return blamed[0]
+    dead = [entry for entry in bundle.outcomes if entry.outcome.status in _DEATHS]
+    return (dead or list(bundle.outcomes))[0]
+
+
+def _right(bundle: FindingBundle, subject: TargetOutcome) -> tuple[str, Outcome]:
+    if bundle.witness is not None:
+        return bundle.witness
+    with_subject = _side_of(subject.label, bundle.finding)
+    for entry in bundle.outcomes:
+        usable = entry.outcome.status in ("ok", "exception")
+        unblamed = entry.label not in bundle.finding.blamed and entry.label not in with_subject
+        if usable and unblamed and entry is not subject:
+            return entry.label, entry.outcome
+    raise ReproError("no other side's outcome is at hand")
+
+
+def _side_of(label: str, finding: Finding) -> tuple[str, ...]:
+    sides = [side for side in finding.sides if label in side]
+    # Two equal targets can stand on different sides: then the label alone excludes nobody.
+    return sides[0] if len(sides) == 1 else ()
+
+
+def _repeated(bundle: FindingBundle) -> tuple[ExpectedTensor, ...]:
+    return tuple(
+        ExpectedTensor((m.role, m.name, m.path), m.label, None, "", EXACT)
+        for m in bundle.finding.mismatches
+        if m.role
+    )
+
+
+def _expected(
+    mismatch: Mismatch,
+    subject: TargetOutcome,
+    right: Outcome,
+    initial: InitialTensors,
+    program: Program,
+    bundle: FindingBundle,
+) -> ExpectedTensor | None:
+    key = (mismatch.role, mismatch.name, mismatch.path)
+    tensor = right.by_key.get(cast("Any", key))
+    own = subject.outcome.by_key.get(cast("Any", key))
+    if tensor is not None:
+        dtype = tensor.dtype if own is None else coarser(own.dtype, tensor.dtype)
+        bound = bundle.bounds.get(key) or bound_for(dtype, 1, program.origin.tolerance)
+        return ExpectedTensor(key, mismatch.label, tensor.array, tensor.dtype, bound)
+    for role, name, path, value in right.values:
+        if (role, name, path) == key and isinstance(value, bool | int | float):
+            array: Array = np.asarray(value)
+            return ExpectedTensor(key, mismatch.label, array, type(value).__name__, EXACT)
+    if mismatch.role == "gradient" and own is not None and mismatch.name in right.absent:
+        return ExpectedTensor(key, mismatch.label, None, "", EXACT)
+    before = initial.array(mismatch.name) if mismatch.role == "side-effect" else None
+    if before is None:
+        return None
+    return ExpectedTensor(key, mismatch.label, before, initial.dtype(mismatch.name), EXACT)

@@ -1,0 +1,176 @@
+"""``repro.py``: one finding as a script that needs the framework and NumPy alone, and exits 1 while the bug is there.
+
+It is written for the blamed side's framework (the first target's when undecided) and carries the right values of the
+other side, with the tolerance that the comparison used, so that one interpreter is enough: 1 on the candidate's, 0 on
+the baseline's.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Any
+
+import jinja2
+
+from bot.oracle.finding import Finding
+from bot.programs.program import Program, decode
+from bot.report.bundle import FindingBundle
+from bot.report.dialect import dialects
+from bot.report.escape import comment
+from bot.report.expectation import Expectation, ExpectedTensor, expect
+from bot.report.literals import array_code, carried, scalar_code
+from bot.report.repro_code import ProgramCode, ReproError
+from bot.report.script_check import passes
+
+REPEATS = 20
+
+
+def repro_script(bundle: FindingBundle) -> str:
+    """The script's source. Raises ReproError when none can be written, ProgramError for a blob that is no program."""
+    program, data = decode(bundle.blob)
+    expectation = expect(bundle, program, data)
+    framework = expectation.subject.framework
+    dialect = dialects().get(framework)
+    if dialect is None:
+        raise ReproError(f"scripts for {framework!r} cannot be written yet")
+    writer = ProgramCode(
+        program, data, dialect, expectation.subject.device, bundle.names.get(framework)
+    )
+    inputs, calls, backward = writer.inputs(), writer.calls(), writer.backward()
+    observed = [
+        (ascii(tensor.label), writer.observed(*tensor.key)) for tensor in expectation.tensors
+    ]
+    expected = _expected_rows(expectation)
+    body = "\n".join([*inputs, *calls, *backward, *(row["code"] for row in expected)])
+    fields: dict[str, Any] = {
+        "title": comment(f"{bundle.finding.op}: {_headline(bundle.finding)}"),
+        "story": _story(bundle, expectation, program),
+        "module": dialect.module,
+        "imports": _imports(expectation, body),
+        "uses_specials": re.search(r"\b(nan|inf)\b", body) is not None,
+        "uses_stored": "stored(" in body,
+        "setup": _setup(dialect.seed, dialect.threads, program.seed, bundle.threads),
+        "inputs": inputs or ["pass"],
+        "calls": calls,
+        "backward": backward,
+        "observed": observed,
+        "expected": expected,
+        "exact_zeros": _needs_exact_zeros(expectation),
+        "check_dtype": bundle.finding.kind == "dtype",
+        "mode": expectation.mode,
+        "source": comment(expectation.source),
+        "repeats": REPEATS,
+        "death_test": _death_test(expectation),
+        "limit": bundle.memory_bytes if expectation.mode == "memory" else bundle.hang_seconds,
+    }
+    source = _environment().get_template("repro.py.j2").render(fields)
+    try:
+        compile(source, "repro.py", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        raise ReproError(f"the script would not be Python: {problem}"[:200]) from None
+    return source
+
+
+def _environment() -> jinja2.Environment:
+    loader = jinja2.PackageLoader("bot.report", "templates")
+    # The output is Python, and every value that goes in is Python source already.
+    return jinja2.Environment(
+        loader=loader,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def _headline(finding: Finding) -> str:
+    who = {"candidate": "the candidate is wrong", "upstream": "the other framework is wrong"}
+    return f"{finding.kind}, {who.get(finding.verdict, finding.verdict)} ({finding.confidence})"
+
+
+def _setup(seed: str, threads: str, number: int, count: int) -> list[str]:
+    lines = [seed.format(seed=int(number))]
+    return [*lines, threads.format(threads=int(count))] if threads else lines
+
+
+def _imports(expectation: Expectation, body: str) -> list[str]:
+    wanted = {"sys", "traceback"}
+    if "stored(" in body:
+        wanted |= {"base64", "zlib"}
+    if expectation.mode in ("crash", "hang", "memory"):
+        wanted |= {"subprocess"}
+    wanted |= {"signal"} if expectation.mode == "crash" else set()
+    wanted |= {"time"} if expectation.mode == "memory" else set()
+    return sorted(wanted)
+
+
+def _story(bundle: FindingBundle, expectation: Expectation, program: Program) -> list[str]:
+    lines = [f"Written for {comment(expectation.subject.label)}; op {comment(program.op)}."]
+    for mismatch in bundle.finding.mismatches[:10]:
+        lines.append(f"{comment(mismatch.label) or 'The whole call'}:")
+        if mismatch.difference is not None and mismatch.difference.first_index is not None:
+            d = mismatch.difference
+            lines.append(
+                f"    {d.differing} of {d.elements} elements differ, the first at {d.first_index}"
+            )
+        for seen in mismatch.observations[:10]:
+            what = seen.happened or f"{seen.value} ({seen.dtype}, shape {seen.shape})"
+            mark = "observed" if seen.target in bundle.finding.blamed else "other side"
+            mark = "expected" if seen.target == expectation.source else mark
+            lines.append(f"    {mark}: {comment(what)}  [{comment(seen.target)}]")
+    return lines
+
+
+def _expected_rows(expectation: Expectation) -> list[dict[str, str]]:
+    if expectation.mode != "values":
+        return []
+    return [_expected_row(tensor) for tensor in expectation.tensors]
+
+
+def _expected_row(tensor: ExpectedTensor) -> dict[str, str]:
+    code = "None"
+    if tensor.array is not None:
+        plain = tensor.dtype in ("int", "float")
+        code = array_code(tensor.array if plain else carried(tensor.array, tensor.dtype))
+    return {
+        "label": ascii(tensor.label),
+        "code": code.replace("\n", "\n        "),
+        "dtype": ascii(tensor.dtype),
+        "relative": scalar_code(tensor.bound.rtol),
+        "absolute": scalar_code(tensor.bound.atol),
+        "growth": scalar_code(tensor.bound.growth),
+    }
+
+
+def _needs_exact_zeros(expectation: Expectation) -> bool:
+    """Whether only the sign of a zero tells the observed values from the right ones."""
+    if expectation.mode != "values":
+        return False
+    seen = expectation.subject.outcome.by_key
+    for tensor in expectation.tensors:
+        own = seen.get(tensor.key)  # pyright: ignore[reportArgumentType]
+        if own is None or tensor.array is None or own.array.shape != tensor.array.shape:
+            return False
+        if own.dtype != tensor.dtype:
+            return False
+        if not passes(
+            carried(own.array, own.dtype), carried(tensor.array, own.dtype), tensor.bound
+        ):
+            return False
+    return True
+
+
+def _death_test(expectation: Expectation) -> str:
+    """The condition on ``child.returncode`` that means the recorded death."""
+    death = expectation.subject.outcome.death
+    if expectation.mode != "crash" or death is None:
+        return "False"
+    exit_status = re.fullmatch(r"exit (\d{1,3})", death.signal)
+    if exit_status is not None:
+        return f"child.returncode == {int(exit_status[1])}"
+    try:
+        return f"child.returncode == -{int(signal.Signals[death.signal])}"
+    except KeyError:
+        return "child.returncode < 0"

@@ -1,0 +1,320 @@
+"""``results.json``: everything a run found and did not find, as one versioned document.
+
+A reader refuses a version that it does not know. The file may come from an untrusted run, so reading it bounds its
+size, follows no symbolic link, and validates every field; JSON's non-numbers (NaN, infinities) are refused, and a
+measured value that is not finite is written as the text ``"nan"``, ``"inf"`` or ``"-inf"``.
+
+Schema and prose: ``docs/results.md`` and ``docs/results.schema.json``, written by :mod:`bot.report.schema`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NoReturn
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bot.oracle.finding import Confidence, FindingStatus, Kind, Verdict
+from bot.report.files import FileError, read_bounded, write_atomically
+
+SCHEMA_VERSION: Final = 1
+MAX_RESULTS_BYTES: Final = 64 << 20
+MAX_TEXT: Final = 4_000
+MAX_ROWS: Final = 100_000
+
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Name = Annotated[str, Field(max_length=500)]
+Count = Annotated[int, Field(ge=0)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Measured = Finite | Literal["nan", "inf", "-inf"]
+"""A finite number, or the text of one that JSON does not have."""
+
+Result = Literal["clean", "incomplete", "findings"]
+EXIT_CODES: Final[dict[Result, int]] = {"clean": 0, "incomplete": 1, "findings": 2}
+
+
+class ResultsError(ValueError):
+    """A results file cannot be read; the message is one line and says what to do."""
+
+
+class Row(BaseModel):
+    """A frozen row that refuses unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class RunFacts(Row):
+    """How, when and where the run was made."""
+
+    opdiff: Name
+    """Version of OpDiff."""
+    command: tuple[Text, ...] = ()
+    """The command line, word by word."""
+    seed: int = 0
+    started: Name = ""
+    """UTC, ISO 8601."""
+    finished: Name = ""
+    """UTC, ISO 8601."""
+    cpu: Name = ""
+    """CPU model."""
+    instruction_set: Name = ""
+    """The widest vector instruction set, such as AVX2."""
+    threads: Count = 1
+    """Threads per worker."""
+    budget_seconds: Finite | None = None
+    """The time budget, when one was set."""
+
+
+class TargetFacts(Row):
+    """One target and the environment that it ran in."""
+
+    spec: Name
+    """The target's spec, as findings name it."""
+    role: Literal["candidate", "baseline", "peer"] = "peer"
+    framework: Name = ""
+    version: Name = ""
+    """The framework's version as its worker said it."""
+    origin: Literal["release", "wheel", "interpreter", "overlay"] = "release"
+    digest: Name = ""
+    """Identifies the environment's recipe or content."""
+    isolation: Name = ""
+    """How its worker was shut in: a sandbox's name, or ``unisolated``."""
+    python: Name = ""
+    """The interpreter."""
+    import_paths: tuple[Text, ...] = ()
+    """Folders in front of the interpreter's own ``sys.path`` (``PYTHONPATH``)."""
+    library_paths: tuple[Text, ...] = ()
+    """Folders of ``LD_LIBRARY_PATH``."""
+    facts: dict[Name, Text] = {}
+    """What else its worker said of itself."""
+    failed: Text | None = None
+    """Why the target could not be made or started."""
+
+
+class ChangedOpRow(Row):
+    """An op group that the diff changes."""
+
+    op: Name
+    how: Literal["direct", "indirect"]
+    path: tuple[Text, ...] = ()
+    """The steps from the changed line to the op."""
+    aliases: tuple[Name, ...] = ()
+    """The framework's own public names."""
+
+
+class UnmappedRow(Row):
+    """A changed file from which no op could be proven."""
+
+    file: Text
+    why: Text
+
+
+class ChangesRow(Row):
+    """What the diff changes, in users' words."""
+
+    framework: Name = ""
+    ops: tuple[ChangedOpRow, ...] = ()
+    tests: tuple[Text, ...] = ()
+    """Changed autotest files."""
+    unmapped: tuple[UnmappedRow, ...] = ()
+    notes: tuple[Text, ...] = ()
+
+
+class TargetCoverage(Row):
+    """What one target made of one op's programs."""
+
+    target: Name
+    programs: Count = 0
+    """Programs that were given to it."""
+    compared: Count = 0
+    """Programs whose outcome was compared with another target's."""
+    unsupported: dict[Text, Count] = {}
+    """Reason -> programs that this framework cannot run: coverage, never a finding."""
+    died: Count = 0
+    """Programs that its worker did not survive."""
+
+
+class OpCoverage(Row):
+    """Whether an op was tested, and by how much."""
+
+    op: Name
+    tested: bool
+    """It ran on the candidate (or the first target) and at least one independent side."""
+    reason: Text = ""
+    """Why it was not tested."""
+    targets: tuple[TargetCoverage, ...] = ()
+
+
+class Counts(Row):
+    """How much was compared, and what was left out."""
+
+    programs: Count = 0
+    outputs: Count = 0
+    intermediates: Count = 0
+    gradients: Count = 0
+    side_effects: Count = 0
+    parameters: Count = 0
+    """Parameters and buffers of modules after the run."""
+    exceptions: Count = 0
+    """Programs on which at least one side raised, compared by their exceptions."""
+    skipped: dict[Text, Count] = {}
+    """Reason -> cases that did not become a comparison."""
+    dismissed: dict[Text, Count] = {}
+    """Witness -> differences that it explained as no fault."""
+
+
+class DifferenceRow(Row):
+    """How far two tensors of the same shape and dtype are apart."""
+
+    differing: Count
+    elements: Count
+    largest_absolute: Measured | None = None
+    largest_relative: Measured | None = None
+    largest_ulp: Count | None = None
+    """Representable numbers of the dtype between the two values."""
+    first_index: tuple[Count, ...] | None = None
+    """The first element, in C order, out of tolerance."""
+
+
+class ObservationRow(Row):
+    """What one target had at the place of a mismatch."""
+
+    target: Name
+    dtype: Name | None = None
+    shape: tuple[Count, ...] | None = None
+    value: Text | None = None
+    """The first differing element, the shortest text that reads back exactly."""
+    happened: Text | None = None
+    """What happened instead of a tensor."""
+
+
+class MismatchRow(Row):
+    """One tensor, exception or crash on which the targets disagree."""
+
+    kind: Kind
+    role: Name = ""
+    name: Name = ""
+    path: tuple[int, ...] = ()
+    label: Name = ""
+    """``gradient of weight``, ``output r0[1]``; empty for exceptions and crashes."""
+    sides: tuple[tuple[Name, ...], ...] = ()
+    observations: tuple[ObservationRow, ...] = ()
+    difference: DifferenceRow | None = None
+    note: Text = ""
+
+
+class EvidenceRow(Row):
+    """What one witness said."""
+
+    rung: Name
+    says: Text
+    against: tuple[Name, ...] = ()
+    numbers: dict[Name, Measured] = {}
+
+
+class FindingRow(Row):
+    """Mismatches with one cause."""
+
+    fingerprint: Name
+    op: Name
+    kind: Kind
+    verdict: Verdict
+    blamed: tuple[Name, ...] = ()
+    confidence: Confidence
+    status: FindingStatus | None = None
+    """Against the baseline; null without one."""
+    sides: tuple[tuple[Name, ...], ...] = ()
+    program: Name
+    """Digest of the program that shows it."""
+    mismatches: tuple[MismatchRow, ...] = ()
+    evidence: tuple[EvidenceRow, ...] = ()
+    programs: tuple[Name, ...] = ()
+    """Digests of the programs with this cause (at most 100)."""
+    count: Count = 1
+    """How many programs have this cause."""
+    argument_class: dict[Name, Any] = {}
+    known_to_suite: Text | None = None
+    """What PyTorch's own suite says of it, when it skips or expects it."""
+    folder: Text = ""
+    """The finding's folder, relative to this file; empty when none was written."""
+
+
+class Results(Row):
+    """The whole of ``results.json``."""
+
+    schema_version: int = SCHEMA_VERSION
+    result: Result
+    """``clean`` (exit code 0), ``incomplete`` (1) or ``findings`` (2)."""
+    run: RunFacts
+    targets: tuple[TargetFacts, ...] = Field(default=(), max_length=100)
+    changes: ChangesRow | None = None
+    """Null when ops were named by hand."""
+    coverage: tuple[OpCoverage, ...] = Field(default=(), max_length=MAX_ROWS)
+    counts: Counts = Counts()
+    findings: tuple[FindingRow, ...] = Field(default=(), max_length=MAX_ROWS)
+    notes: tuple[Text, ...] = Field(default=(), max_length=10_000)
+    """What a reader must know: hunks that did not apply, ``unisolated``, a budget that ended, targets that failed."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 clean, 1 incomplete, 2 findings."""
+        return EXIT_CODES[self.result]
+
+
+def dump_results(results: Results) -> bytes:
+    """The UTF-8 text of ``results.json``; equal results give equal bytes."""
+    fields = results.model_dump(mode="json")
+    text = json.dumps(fields, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=True)
+    return text.encode() + b"\n"
+
+
+def write_results(path: Path, results: Results) -> None:
+    """Write ``results.json`` in one step: a reader sees the old file or the new one, never half of one."""
+    write_atomically(path, dump_results(results))
+
+
+def read_results(path: Path) -> Results:
+    """Read a results file as untrusted data. Raises ResultsError."""
+    try:
+        raw = read_bounded(path, MAX_RESULTS_BYTES)
+    except FileError as error:
+        raise ResultsError(str(error)) from None
+    return parse_results(raw, str(path))
+
+
+def parse_results(raw: bytes, where: str = "results.json") -> Results:
+    """Validate the bytes of a results file. Raises ResultsError."""
+    fields = parse_json_object(raw, where)
+    version = fields.get("schema_version")
+    if version is True or version != SCHEMA_VERSION:
+        raise ResultsError(
+            f"{where} has schema version {str(version)[:20]!r}, and this OpDiff reads {SCHEMA_VERSION}: "
+            "use the OpDiff that wrote it"
+        )
+    try:
+        return Results.model_validate_json(raw)
+    except ValidationError as error:
+        raise ResultsError(f"{where} is not a results file: {first_problem(error)}") from None
+
+
+def parse_json_object(raw: bytes, where: str) -> dict[str, Any]:
+    """A JSON object, without NaN and infinities. Raises ResultsError."""
+    try:
+        fields = json.loads(raw, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ResultsError(f"{where} is not JSON: {str(error)[:200]}") from None
+    if not isinstance(fields, dict):
+        raise ResultsError(f"{where} does not hold a JSON object")
+    return fields  # pyright: ignore[reportUnknownVariableType]
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first of a validation's complaints, as ``where: what``."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(step) for step in problem["loc"])[:200]
+    return f"{where}: {problem['msg']}"[:400].replace("\n", " ")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"JSON does not have the number {name}")
