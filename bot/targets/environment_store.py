@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
+from packaging.version import Version
 
 from bot.targets.environment import Environment
 from bot.targets.environment_spec import (
@@ -19,11 +20,11 @@ from bot.targets.environment_spec import (
     read_wheel,
 )
 from bot.targets.folder_cache import FolderCache
-from bot.targets.inspection import InspectionError, Start, import_framework, start
+from bot.targets.inspection import InspectionError, Start, import_framework, look, start
 from bot.targets.installer import Installer, InstallError, Progress, find_uv, torch_backend_of
 from bot.targets.interpreter_environment import read_interpreter
 from bot.targets.interpreters import Interpreter, InterpreterFinder
-from bot.targets.recipes import RecipeBook, load_recipes
+from bot.targets.recipes import Recipe, RecipeBook, load_recipes
 from bot.targets.stored_environment import (
     Construction,
     Description,
@@ -129,12 +130,24 @@ class EnvironmentStore:
         folder = self._open(self._read(spec, framework))
         return to_environment(folder, spec) if folder else None
 
+    def recipe_of(self, environment: Environment) -> Recipe:
+        """The recipe of an environment's framework and version; the framework's newest for a build of neither."""
+        described = read_description(environment.python.parent.parent)
+        rows = self.recipes.named(environment.framework)
+        if described is None:
+            return rows[0]
+        return self.recipes.nearest(environment.framework, Version(described.version)) or rows[0]
+
     def site_packages(self, environment: Environment) -> Path:
-        """The folder of installed packages of a stored environment. Raises TargetError for another's."""
+        """The folder that an environment's framework is installed in. Raises TargetError when there is none."""
         folder = environment.python.parent.parent
-        if read_description(folder) is None:
-            raise TargetError(f"{environment.spec}: not an environment of OpDiff's own")
-        return site_packages(folder)
+        if read_description(folder) is not None:
+            return site_packages(folder)
+        package = self.recipe_of(environment).import_name
+        try:
+            return look(environment.python, [package], self._start).packages[package].parent
+        except (InspectionError, KeyError) as error:
+            raise TargetError(f"{environment.spec}: no package {package} there: {error}") from None
 
     def stored(self) -> tuple[StoredEnvironment, ...]:
         """Every environment of the store."""
