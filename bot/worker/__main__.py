@@ -1,0 +1,131 @@
+"""Start of a worker: ``PYTHON /path/to/bot/worker --in FD --out FD``, by path, under any Python from 3.8 on.
+
+Reads frames from one file descriptor and answers on the other (``protocol.py`` lists the messages). Whatever the
+framework prints goes to stdout and stderr, never between frames.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import platform
+import sys
+from typing import Any, BinaryIO, Callable, Dict, List, Optional
+
+import executor
+import framework as frameworks
+import numpy
+import protocol
+from framework import Framework, StartError
+
+MakeFramework = Callable[[Dict[str, Any]], Framework]
+
+
+def main(argv: Optional[List[str]] = None, make_framework: MakeFramework = frameworks.make) -> int:
+    """Run a worker until ``stop`` or the end of its input; returns the exit status.
+
+    ``make_framework`` turns a ``hello`` into a framework; another one may wrap or alter what the default gives.
+    """
+    parser = argparse.ArgumentParser(prog="worker", description="Runs programs for OpDiff.")
+    parser.add_argument("--in", dest="input", type=int, required=True, help="descriptor to read")
+    parser.add_argument("--out", dest="output", type=int, required=True, help="descriptor to write")
+    arguments = parser.parse_args(argv)
+    for descriptor in (arguments.input, arguments.output):
+        os.set_inheritable(descriptor, False)
+    with os.fdopen(arguments.input, "rb") as source, os.fdopen(arguments.output, "wb") as sink:
+        return serve(source, sink, make_framework)
+
+
+def serve(source: BinaryIO, sink: BinaryIO, make_framework: MakeFramework = frameworks.make) -> int:
+    """Answer frames; returns the exit status: 0, or 1 when no framework could be started."""
+    try:
+        hello, _ = protocol.read_frame(source)
+    except EOFError:
+        return 0
+    started = start(hello, sink, make_framework)
+    if started is None:
+        return 1
+    while True:
+        try:
+            header, payload = protocol.read_frame(source)
+        except EOFError:
+            return 0
+        kind = header.get("type")
+        if kind == "batch":
+            run_batch(started, header["programs"], payload, sink)
+        elif kind == "names":
+            names = sorted(started.table)
+            protocol.write_frame(sink, protocol.encode_header({"type": "names", "names": names}))
+        elif kind in ("list", "trace"):
+            import trace
+
+            trace.handle(header, payload, started, sink)
+        elif kind == "stop":
+            return 0
+        else:
+            _fail(sink, "a worker does not know the message %r" % (kind,))
+            return 1
+
+
+def start(
+    hello: Dict[str, Any], sink: BinaryIO, make_framework: MakeFramework
+) -> Optional[Framework]:
+    """Start the framework that ``hello`` asks for and say ``ready``; None after saying ``failed``."""
+    try:
+        started = make_framework(hello)
+        facts = started.facts()
+    except StartError as error:
+        return _fail(sink, str(error))
+    except Exception as error:
+        # Whatever an import raises: a missing library, another Python's wheel, a broken overlay.
+        name, message = executor.describe(error)
+        return _fail(sink, "%s does not start: %s: %s" % (hello.get("framework"), name, message))
+    ready = {
+        "type": "ready",
+        "framework": started.name,
+        "python": platform.python_version(),
+        "numpy": str(numpy.__version__),
+        "processor": _processor(),
+        "names": len(started.table),
+    }
+    ready.update(facts)
+    protocol.write_frame(sink, protocol.encode_header(ready))
+    return started
+
+
+def run_batch(framework: Framework, programs: List[Any], payload: bytes, sink: BinaryIO) -> None:
+    """Run a batch's programs in order; each outcome is flushed before the next program begins."""
+    at = 0
+    for program_id, size in programs:
+        blob = payload[at : at + size]
+        address = _address(blob)
+        at += size
+        header, parts = executor.run_program(framework, program_id, blob, address)
+        protocol.write_frame(sink, header, *parts)
+
+
+def _address(blob: bytes) -> int:
+    """Where a bytes object's first byte lies in memory; it stays there while the object lives."""
+    return ctypes.cast(ctypes.c_char_p(blob), ctypes.c_void_p).value or 0
+
+
+def _fail(sink: BinaryIO, reason: str) -> None:
+    line = " ".join(reason.split())[:500]
+    protocol.write_frame(sink, protocol.encode_header({"type": "failed", "reason": line}))
+
+
+def _processor() -> str:
+    """The CPU's model name, for the report; empty where the system does not tell."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

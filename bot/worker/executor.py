@@ -1,0 +1,413 @@
+"""Runs one program and says what came of it: the header and payload of an ``outcome`` frame.
+
+``bot/targets/outcome.py`` documents the outcome; ``bot/programs/program.py`` the program. The header is built by hand
+because it is on the path of every program, but is byte for byte what ``protocol.encode_header`` would give.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from json.encoder import encode_basestring_ascii as quote
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+import values
+from framework import ITEM_BYTES, Framework, RefusedError, UnsupportedError
+
+MAX_MESSAGE = 2000
+MAX_VALUES = 10_000
+MAX_PAYLOAD_BYTES = 1 << 29
+_LENGTH = struct.Struct("<I")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
+_OBJECT_ID = re.compile(r"\bid=\d{6,}")
+
+Header = bytes
+Outcome = Tuple[Header, List[bytes]]
+
+
+def split(blob: bytes) -> Tuple[bytes, int]:
+    """A blob's JSON and the offset (bytes) at which its data section starts. Raises RefusedError."""
+    if len(blob) < _LENGTH.size:
+        raise RefusedError("a program shorter than its length field")
+    end = _LENGTH.size + _LENGTH.unpack_from(blob)[0]
+    data = end + (-end % 64)
+    if end > len(blob):
+        raise RefusedError("a program whose JSON runs past its end")
+    return blob[_LENGTH.size : end], data
+
+
+def run_program(framework: Framework, program_id: int, blob: bytes, address: int) -> Outcome:
+    """Run a program given by its blob, whose first byte lies at ``address`` in memory. Never raises an Exception."""
+    run = _Run(framework)
+    try:
+        text, data = split(blob)
+        program = json.loads(text)
+        framework.reset(program.get("seed", 0))
+        run.program(program, address + data, max(len(blob) - data, 0))
+    except RefusedError as error:
+        run.stop("refused", error)
+    except UnsupportedError as error:
+        run.stop("unsupported", error)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        run.stop("refused", error)
+    return run.header(program_id), run.payload
+
+
+def describe(error: BaseException) -> Tuple[str, str]:
+    """An exception's class name and message, without addresses, ids and what is over 2,000 characters."""
+    try:
+        message = str(error)
+    except Exception:
+        message = "(its message cannot be read)"
+    message = _OBJECT_ID.sub("id=0", _ADDRESS.sub("0x0", message))
+    return type(error).__name__[:200], message[:MAX_MESSAGE].encode("utf-8", "replace").decode()
+
+
+Path = Tuple[int, ...]
+Place = Tuple[str, Path]
+"""A name, and where within its value."""
+
+
+class _StopError(Exception):
+    """The program stopped early; the run already holds its status."""
+
+
+class _Run:
+    """One program's run: what its names stand for, and what was observed so far."""
+
+    def __init__(self, framework: Framework) -> None:
+        self.framework = framework
+        self.status = "ok"
+        self.phase = "build"
+        self.call: Optional[int] = None
+        self.error: Optional[Tuple[str, str]] = None
+        self.rows: List[str] = []
+        self.values: List[List[Any]] = []
+        self.absent: List[str] = []
+        self.payload: List[bytes] = []
+        self.payload_bytes = 0
+        self.environment: Dict[str, Any] = {}
+        self.bases: List[Any] = []
+        self.outputs_begun = False
+        self.seen: Set[int] = set()
+        self.modules: List[Tuple[str, Any, List[Tuple[str, str, Any, bytes]]]] = []
+
+    # The program from top to bottom.
+
+    def program(self, program: Dict[str, Any], address: int, size: int) -> None:
+        tensors = program.get("tensors", [])
+        storages = program.get("storages", [])
+        outputs: List[Place] = []
+        _output_references(program.get("outputs", []), outputs)
+        self.build_guarded(tensors, storages, address, size)
+        self.phase = "forward"
+        try:
+            self.forward(program["calls"], outputs, program.get("state", {}))
+            self.observe_outputs(outputs)
+            self.call = None
+            self.phase = "backward"
+            self.backward(program.get("backward"), tensors)
+            self.observe_after(tensors, storages, address)
+        except _StopError:
+            self.observe_remains(outputs, tensors, storages, address)
+
+    def build_guarded(
+        self, tensors: List[Any], storages: List[Any], address: int, size: int
+    ) -> None:
+        """Build the inputs; what the framework refuses there is an input that it does not support."""
+        try:
+            self.build(tensors, storages, address, size)
+        except (RefusedError, UnsupportedError):
+            raise
+        except Exception as error:
+            raise UnsupportedError("an input cannot be made: %s: %s" % describe(error)) from None
+
+    def build(self, tensors: List[Any], storages: List[Any], address: int, size: int) -> None:
+        framework = self.framework
+        environment = self.environment
+        users = [0] * len(storages)
+        for spec in tensors:
+            users[spec["storage"]] += 1
+        bases: List[Any] = [None] * len(storages)
+        self.bases = bases
+        for spec in tensors:
+            index = spec["storage"]
+            storage = storages[index]
+            start = storage["offset"]
+            nbytes = storage["nbytes"]
+            if start < 0 or nbytes < 0 or start + nbytes > size:
+                raise RefusedError("tensor %r lies outside the program's data" % spec["name"])
+            dtype = spec["dtype"]
+            if users[index] == 1 and _is_whole(spec, nbytes):
+                tensor = bases[index] = framework.owned(
+                    dtype, spec["shape"], address + start, nbytes
+                )
+            else:
+                if bases[index] is None:
+                    count = nbytes // ITEM_BYTES[dtype]
+                    bases[index] = framework.owned(dtype, [count], address + start, nbytes)
+                tensor = framework.view(
+                    bases[index],
+                    dtype,
+                    spec["shape"],
+                    spec["strides"],
+                    spec.get("offset", 0),
+                    spec.get("conj", False),
+                    spec.get("neg", False),
+                )
+            if spec.get("requires_grad"):
+                framework.require_grad(tensor)
+            environment[spec["name"]] = tensor
+            self.seen.add(id(tensor))
+
+    def forward(
+        self, calls: List[Any], outputs: List[Place], states: Dict[str, Dict[str, str]]
+    ) -> None:
+        framework = self.framework
+        taken: Dict[str, List[Path]] = {}
+        for name, path in outputs:
+            taken.setdefault(name, []).append(path)
+        for index, call in enumerate(calls):
+            self.call = index
+            name = call["fn"]
+            function, args, kwargs = self.arguments(name, call)
+            try:
+                result = function(*args, **kwargs)
+            except Exception as error:
+                self.fail(error, name)
+                raise _StopError from None
+            target = call["result"]
+            self.environment[target] = result
+            paths = taken.get(target)
+            if framework.is_module(result):
+                if any(result is module for _, module, _ in self.modules):
+                    continue
+                self.guarded(lambda m=result, t=target: self.module(t, m, states.get(t, {})), name)
+            elif paths is None or () not in paths:
+                self.guarded(
+                    lambda r=result, t=target, p=paths: self.observe_intermediate(t, r, p), name
+                )
+
+    def arguments(
+        self, name: str, call: Dict[str, Any]
+    ) -> Tuple[Callable[..., Any], List[Any], Dict[str, Any]]:
+        """The callable and its decoded arguments, adapted to the framework."""
+        framework = self.framework
+        environment = self.environment
+        try:
+            function = framework.lookup(name)
+            args = [values.decode(a, environment, framework) for a in call.get("args", ())]
+            raw = call.get("kwargs")
+            kwargs = (
+                {k: values.decode(v, environment, framework) for k, v in raw.items()} if raw else {}
+            )
+            adapter = framework.adapters.get(name)
+            if adapter is not None:
+                args, kwargs = adapter(args, kwargs)
+        except UnsupportedError as error:
+            self.stop("unsupported", error)
+            raise _StopError from None
+        return function, args, kwargs
+
+    def module(self, name: str, module: Any, state: Dict[str, str]) -> None:
+        """Load a new module's state and remember its bytes."""
+        framework = self.framework
+        if state:
+            environment = self.environment
+            framework.load_state(module, {key: environment[t] for key, t in state.items()})
+        before = [
+            (role, key, tensor, framework.read(tensor)[2])
+            for role, key, tensor in framework.module_state(module)
+        ]
+        self.modules.append((name, module, before))
+
+    def backward(self, entries: Optional[List[Any]], tensors: List[Any]) -> None:
+        if not entries:
+            return
+        environment = self.environment
+        framework = self.framework
+        outputs = [values.decode(entry["output"], environment, framework) for entry in entries]
+        gradients = [environment[entry["gradient"]] for entry in entries]
+
+        def run() -> None:
+            framework.backward(outputs, gradients)
+            self.observe_gradients(tensors)
+
+        self.guarded(run, "backward")
+
+    # What stops a program.
+
+    def fail(self, error: Exception, name: str) -> None:
+        """Take an exception of the framework as this program's end."""
+        self.status = self.framework.classify(error, name, self.phase)
+        self.error = describe(error)
+
+    def stop(self, status: str, error: Exception) -> None:
+        """End for a reason that is not the framework's doing."""
+        self.status = status
+        self.error = describe(error)
+
+    # What is observed.
+
+    def observe(self, role: str, name: str, path: Tuple[int, ...], tensor: Any) -> None:
+        dtype, shape, data = self.framework.read(tensor)
+        self.payload_bytes += len(data)
+        if self.payload_bytes > MAX_PAYLOAD_BYTES:
+            raise UnsupportedError("more than %d bytes of results" % MAX_PAYLOAD_BYTES)
+        self.rows.append(
+            '["%s",%s,[%s],"%s",[%s]]'
+            % (role, quote(name), ",".join(map(str, path)), dtype, ",".join(map(str, shape)))
+        )
+        self.payload.append(data)
+
+    def observe_leaf(self, role: str, name: str, path: Tuple[int, ...], leaf: Any) -> None:
+        if self.framework.is_tensor(leaf):
+            self.observe(role, name, path, leaf)
+        elif len(self.values) < MAX_VALUES and not self.framework.is_module(leaf):
+            self.values.append([role, name, list(path), values.encode(leaf, self.framework)])
+
+    def guarded(self, action: Callable[[], None], name: str) -> None:
+        """Do what may run deferred work of the framework; it may fail like the call itself."""
+        try:
+            action()
+        except (RefusedError, _StopError):
+            raise
+        except Exception as error:
+            self.fail(error, name)
+            raise _StopError from None
+
+    def observe_intermediate(self, name: str, result: Any, taken: Optional[List[Path]]) -> None:
+        """A call's result that is no output, save what is an input or an earlier result itself."""
+        framework = self.framework
+        for path, leaf in values.leaves(result, (), framework):
+            if taken and any(path[: len(prefix)] == prefix for prefix in taken):
+                continue
+            if framework.is_tensor(leaf):
+                if id(leaf) in self.seen:
+                    continue
+                self.seen.add(id(leaf))
+            self.observe_leaf("intermediate", name, path, leaf)
+
+    def observe_outputs(self, outputs: List[Place]) -> None:
+        self.outputs_begun = True
+        self.guarded(lambda: self.observe_places(outputs), "outputs")
+
+    def observe_places(self, outputs: List[Place]) -> None:
+        framework = self.framework
+        for name, prefix in outputs:
+            result = values.follow(self.environment[name], prefix)
+            if framework.is_tensor(result):
+                self.observe("output", name, prefix, result)
+            else:
+                for path, leaf in values.leaves(result, prefix, framework):
+                    self.observe_leaf("output", name, path, leaf)
+
+    def observe_after(self, tensors: List[Any], storages: List[Any], address: int) -> None:
+        def observe() -> None:
+            self.observe_side_effects(tensors, storages, address)
+            self.observe_modules()
+
+        self.guarded(observe, "side effects")
+
+    def observe_remains(
+        self, outputs: List[Place], tensors: List[Any], storages: List[Any], address: int
+    ) -> None:
+        """What there is to see after a stop; the stop's own reason stands."""
+        status, error = self.status, self.error
+        try:
+            if self.phase == "forward" and not self.outputs_begun:
+                self.observe_outputs([place for place in outputs if place[0] in self.environment])
+            self.observe_after(tensors, storages, address)
+        except _StopError:
+            self.status, self.error = status, error
+
+    def observe_side_effects(self, tensors: List[Any], storages: List[Any], address: int) -> None:
+        """Inputs whose bytes or shape are no longer what the program gave."""
+        framework = self.framework
+        changed = [
+            base is not None
+            and framework.changed(base, address + storage["offset"], storage["nbytes"])
+            for base, storage in zip(self.bases, storages)
+        ]
+        environment = self.environment
+        for spec in tensors:
+            tensor = environment[spec["name"]]
+            if changed[spec["storage"]] or framework.shape(tensor) != tuple(spec["shape"]):
+                self.observe("side-effect", spec["name"], (), tensor)
+
+    def observe_gradients(self, tensors: List[Any]) -> None:
+        framework = self.framework
+        for spec in tensors:
+            if spec.get("requires_grad"):
+                name = spec["name"]
+                self.observe_gradient(name, framework.gradient(self.environment[name]))
+        for module, _, entries in self.modules:
+            for role, key, tensor, _ in entries:
+                if role == "parameter":
+                    self.observe_gradient("%s.%s" % (module, key), framework.gradient(tensor))
+
+    def observe_gradient(self, name: str, gradient: Optional[Any]) -> None:
+        if gradient is None:
+            self.absent.append(name)
+        else:
+            self.observe("gradient", name, (), gradient)
+
+    def observe_modules(self) -> None:
+        """Parameters and buffers whose bytes are no longer what they were when the module was made."""
+        for name, module, before in self.modules:
+            known = {key: data for _, key, _, data in before}
+            for role, key, tensor in self.framework.module_state(module):
+                if self.framework.read(tensor)[2] != known.get(key):
+                    self.observe(role, "%s.%s" % (name, key), (), tensor)
+
+    def header(self, program_id: int) -> bytes:
+        """The outcome frame's canonical header."""
+        error = "null"
+        if self.error is not None:
+            error = '{"message":%s,"type":%s}' % (quote(self.error[1]), quote(self.error[0]))
+        observed = "[]"
+        if self.values:
+            observed = json.dumps(self.values, sort_keys=True, separators=(",", ":"))
+        return (
+            '{"absent":[%s],"call":%s,"error":%s,"id":%d,"phase":"%s","status":"%s","tensors":[%s],'
+            '"type":"outcome","values":%s}'
+            % (
+                ",".join(map(quote, self.absent)),
+                "null" if self.call is None else self.call,
+                error,
+                program_id,
+                self.phase,
+                self.status,
+                ",".join(self.rows),
+                observed,
+            )
+        ).encode("ascii")
+
+
+def _is_whole(spec: Dict[str, Any], nbytes: int) -> bool:
+    """Whether a tensor is its whole storage in C order, with nothing special about it."""
+    if spec.get("offset") or spec.get("conj") or spec.get("neg"):
+        return False
+    step = 1
+    for length, stride in zip(reversed(spec["shape"]), reversed(spec["strides"])):
+        if stride != step or length < 0:
+            return False
+        step *= length or 1
+    if 0 in spec["shape"]:
+        return nbytes == 0
+    return step * ITEM_BYTES[spec["dtype"]] == nbytes
+
+
+def _output_references(entries: Any, found: List[Tuple[str, Tuple[int, ...]]]) -> None:
+    """Every reference within the outputs, in order, as name and path."""
+    for entry in entries:
+        if isinstance(entry, dict):
+            if "ref" in entry:
+                found.append((entry["ref"], tuple(entry.get("path", ()))))
+            else:
+                for inner in entry.values():
+                    if isinstance(inner, list):
+                        _output_references(inner, found)
+        elif isinstance(entry, list):
+            _output_references(entry, found)
