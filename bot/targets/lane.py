@@ -1,0 +1,489 @@
+"""A lane: one target's side of a pool. Its worker, the jobs on their way, and exact blame for every death."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import psutil
+
+from bot.targets.batch import BATCH_JOBS, Batch, make_batch
+from bot.targets.deaths import DeathRecord
+from bot.targets.frame_buffer import Frame
+from bot.targets.job import Job, Limits, PoolTarget
+from bot.targets.launch import Launcher
+from bot.targets.outcome import RawOutcome, dead
+from bot.targets.target import TargetError
+from bot.targets.watchdog import MemoryWatchdog
+from bot.targets.worker_process import StartError, WorkerDeath, WorkerProcess
+from bot.worker.protocol import Header
+
+AHEAD_JOBS = 2 * BATCH_JOBS  # sent and not yet answered: one batch runs while the next one waits
+AHEAD_BYTES = 16 << 20
+IDLE_DEATHS = 3  # deaths in a row with no program to blame before the target is given up
+DEFERRED_BYTES = 512 << 20  # blobs put aside for the end; above it, jobs run in their turn
+
+# Outcomes of small programs come every few microseconds. Reading each for itself would cost more than running it,
+# so between reads the lane lets some gather; the worker goes on meanwhile, since its pipe and next batch are there.
+GATHER_SECONDS = 0.0005
+GATHER_BELOW_SECONDS = 0.004
+GATHER_BELOW_BYTES = 256 << 10
+GATHER_MIN_AHEAD = 8
+
+MAX_LIES = 10
+SPARE_MIN_FREE_BYTES = 3 << 30
+
+
+@dataclass
+class WorkerCounts:
+    """What a target's workers cost: starts (spares included), seconds waited for them, and deaths by manner."""
+
+    starts: int = 0
+    start_seconds: float = 0.0
+    crashes: int = 0
+    hangs: int = 0
+    memory: int = 0
+    protocol: int = 0  # killed for breaking the protocol
+    unconfirmed: int = 0  # deaths that did not happen again alone in a fresh worker
+    alike: int = 0  # deaths confirmed by their likeness, without a second run
+    idle: int = 0  # deaths with no program to blame
+    deferred: int = 0  # programs put off to the end
+    lies: list[str] = field(default_factory=list[str])  # breaches that no program can be blamed for
+
+
+@dataclass(frozen=True)
+class Lie:
+    """A frame that answers nothing that was asked; ``blames`` says whether the program it was on is to blame."""
+
+    what: str
+    blames: bool
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Outcomes of one lane, by job id."""
+
+    lane: int
+    outcomes: list[tuple[int, RawOutcome]]
+
+
+@dataclass(frozen=True)
+class PutOff:
+    """Jobs that a lane runs at the end: they no longer count as on their way."""
+
+    lane: int
+    jobs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LaneEnd:
+    """A lane has nothing left to do, or cannot go on."""
+
+    lane: int
+    error: BaseException | None = None
+
+
+Event = Answers | PutOff | LaneEnd
+
+
+class Stopped(Exception):  # noqa: N818
+    """The lane was told to stop."""
+
+
+class Lane:
+    """One target's worker and its jobs. :meth:`serve` is a thread's main; ``stop`` may come from any other."""
+
+    def __init__(
+        self,
+        number: int,
+        launcher: Launcher,
+        hello: Mapping[str, Any],
+        watchdog: MemoryWatchdog,
+    ) -> None:
+        self.number = number
+        self.target: PoolTarget = launcher.target
+        self.counts = WorkerCounts()
+        self.facts: Header | None = None
+        self._launcher = launcher
+        self._limits: Limits = launcher.limits
+        self._hello = hello
+        self._watchdog = watchdog
+        self._worker: WorkerProcess | None = None
+        self._spare: WorkerProcess | None = None
+        self._record = DeathRecord()
+        # Sent and not yet answered, each with the byte of the worker's input at which its batch ends.
+        self._outstanding: deque[tuple[Job, int]] = deque()
+        self._ahead_bytes = 0
+        self._returned: deque[Job] = deque()
+        self._deferred: list[Job] = []
+        self._deferred_bytes = 0
+        self._answered: int | None = None  # the id answered last
+        self._idle_deaths = 0
+        self._want_spare = False
+        self._stopping = False
+        self._closed = False
+        self._last_read = 0.0
+        self._deadline = 0.0
+
+    # -- called by the pool -------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Start the worker, ready or not yet; its framework is imported while others start too."""
+        if self._worker is None:
+            self._worker = self._launch()
+
+    def ready(self) -> Header:
+        """The worker's facts, started if need be. Raises TargetError."""
+        self._get_worker()
+        assert self.facts is not None
+        return self.facts
+
+    def serve(
+        self, inbox: SimpleQueue[Batch | None], emit: Callable[[Event], None], fresh: bool
+    ) -> None:
+        """Run the batches of the inbox until None. Every job is answered exactly once, unless stopped."""
+        self._inbox = inbox
+        self._emit = emit
+        self._stopping = self._closed = False
+        error: BaseException | None = None
+        try:
+            if fresh:
+                self._serve_fresh()
+            else:
+                self._serve_all()
+        except Stopped:
+            pass
+        except BaseException as problem:  # handed to the pool's own thread, which raises it
+            error = problem
+        finally:
+            self._drop_spare()
+            if self._outstanding or error is not None:
+                self._discard()  # it is in the middle of something
+            self._outstanding.clear()
+            self._returned.clear()
+            self._deferred.clear()
+            self._ahead_bytes = self._deferred_bytes = 0
+            emit(LaneEnd(self.number, error))
+
+    def stop(self) -> None:
+        """End :meth:`serve` promptly, whatever its worker is doing."""
+        self._stopping = True
+        for worker in (self._worker, self._spare):
+            if worker is not None:
+                worker.wake()
+
+    def close(self) -> None:
+        """End the worker."""
+        self._drop_spare()
+        if self._worker is not None:
+            self._watchdog.forget(self._worker.guard_pid)
+            self._worker.close(polite=True)
+            self._worker = None
+
+    # -- the worker ---------------------------------------------------------------------------------
+
+    def _launch(self) -> WorkerProcess:
+        self.counts.starts += 1
+        worker = WorkerProcess(self._launcher, self._hello)
+        self._watchdog.watch(worker.guard_pid, lambda: worker.kill("memory"))
+        return worker
+
+    def _get_worker(self) -> WorkerProcess:
+        """The worker, ready; a new one (or the spare) when there is none. Raises TargetError, Stopped."""
+        if self._worker is not None and self._worker.facts is not None:
+            return self._worker
+        began = time.monotonic()
+        try:
+            return self._start(attempts=2)
+        finally:
+            self.counts.start_seconds += time.monotonic() - began
+
+    def _start(self, attempts: int) -> WorkerProcess:
+        if self._worker is None:
+            self._worker, self._spare = self._spare or self._launch(), None
+        if self._want_spare and self._spare is None and _free_bytes() > SPARE_MIN_FREE_BYTES:
+            self._spare = self._launch()
+        try:
+            self.facts = self._worker.wait_ready()
+        except StartError as error:
+            self._discard()
+            if self._stopping:
+                raise Stopped from None
+            if error.final or attempts <= 1:
+                raise
+            return self._start(attempts - 1)
+        return self._worker
+
+    def _discard(self) -> None:
+        if self._worker is not None:
+            self._watchdog.forget(self._worker.guard_pid)
+            self._worker.close()
+            self._worker = None
+
+    def _drop_spare(self) -> None:
+        if self._spare is not None:
+            self._watchdog.forget(self._spare.guard_pid)
+            self._spare.close()
+            self._spare = None
+
+    # -- batches, streamed --------------------------------------------------------------------------
+
+    def _serve_all(self) -> None:
+        while True:
+            self._refill()
+            if self._outstanding:
+                self._collect()
+            elif self._closed and not self._returned:
+                break
+        self._serve_deferred()
+
+    def _refill(self) -> None:
+        """Send what may be sent; wait for something to send only when nothing is on its way."""
+        while len(self._outstanding) < AHEAD_JOBS and self._ahead_bytes < AHEAD_BYTES:
+            if self._stopping:
+                raise Stopped
+            batch = self._next_batch(wait=not self._outstanding)
+            if batch is None:
+                return
+            if batch.jobs:
+                worker = self._get_worker()
+                if not self._outstanding:
+                    self._deadline = time.monotonic() + self._limits.program_seconds
+                worker.send_parts(batch.parts)
+                self._outstanding.extend((job, worker.queued_bytes) for job in batch.jobs)
+                self._ahead_bytes += sum(len(job.blob) for job in batch.jobs)
+
+    def _next_batch(self, wait: bool) -> Batch | None:
+        if self._returned:
+            jobs = [self._returned.popleft() for _ in range(min(BATCH_JOBS, len(self._returned)))]
+            return make_batch(self._defer(jobs))
+        if self._closed:
+            return None
+        try:
+            batch = self._inbox.get(wait)
+        except Empty:
+            return None
+        if batch is None:
+            self._closed = True
+            return None
+        if self._stopping:
+            raise Stopped
+        kept = self._defer(batch.jobs)
+        return batch if len(kept) == len(batch.jobs) else make_batch(kept)
+
+    def _defer(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """Put aside the jobs whose group runs last; the others."""
+        if not self._record.deferring:
+            return jobs
+        kept: list[Job] = []
+        put_off: list[Job] = []
+        for job in jobs:
+            last = self._record.runs_last(job.group) and self._deferred_bytes < DEFERRED_BYTES
+            (put_off if last else kept).append(job)
+            if last:
+                self._deferred_bytes += len(job.blob)
+        if put_off:
+            self._deferred += put_off
+            self.counts.deferred += len(put_off)
+            self._emit(PutOff(self.number, tuple(job.id for job in put_off)))
+        return kept
+
+    def _collect(self) -> None:
+        """Read what has been answered. A death is buried here, and what remains is sent again."""
+        if self._stopping:
+            raise Stopped
+        worker = self._worker
+        assert worker is not None
+        try:
+            frames = worker.receive(self._deadline)
+            if not frames:
+                return
+        except WorkerDeath as death:
+            self._bury(death)
+            return
+        outcomes, wrong = self._match(frames)
+        if outcomes:
+            self._emit(Answers(self.number, outcomes))
+        if wrong is None:
+            self._gather(frames)
+        elif wrong.blames:
+            self._bury(worker.lie(wrong.what))
+        else:
+            self._replace_liar(wrong)
+
+    def _gather(self, frames: list[Frame]) -> None:
+        now = time.monotonic()
+        quick = now - self._last_read < GATHER_BELOW_SECONDS
+        self._last_read = now
+        if (
+            quick
+            and len(self._outstanding) >= GATHER_MIN_AHEAD
+            and sum(len(payload) for _, payload in frames) < GATHER_BELOW_BYTES
+        ):
+            time.sleep(GATHER_SECONDS)
+        self._deadline = time.monotonic() + self._limits.program_seconds
+
+    def _match(self, frames: list[Frame]) -> tuple[list[tuple[int, RawOutcome]], Lie | None]:
+        """Pair frames with the jobs they answer, which come in the order that was sent, up to the first lie.
+
+        The header is not parsed here, only looked into: in canonical JSON a quote inside a string is escaped, so
+        these bytes can only be the keys themselves.
+        """
+        outcomes: list[tuple[int, RawOutcome]] = []
+        for header, payload in frames:
+            wrong = self._what_is_wrong(header)
+            if wrong is not None:
+                return outcomes, wrong
+            job, _ = self._outstanding.popleft()
+            self._ahead_bytes -= len(job.blob)
+            self._answered = job.id
+            self._idle_deaths = 0
+            outcomes.append((job.id, RawOutcome(header, payload)))
+        return outcomes, None
+
+    def _what_is_wrong(self, header: bytes) -> Lie | None:
+        if not self._outstanding:
+            return Lie("it answered more than it was asked", blames=False)
+        expected = self._outstanding[0][0].id
+        outcome = b'"type":"outcome"' in header
+        if outcome and b'"id":%d,' % expected in header:
+            return None
+        said = header[:200].decode("utf-8", "replace")
+        again = outcome and self._answered is not None and b'"id":%d,' % self._answered in header
+        return Lie(f"it was to answer program {expected} and said: {said}", blames=not again)
+
+    def _replace_liar(self, wrong: Lie) -> None:
+        """A second answer to a program already answered: the worker goes, and the next program is not to blame."""
+        assert self._worker is not None
+        self.counts.protocol += 1
+        self.counts.lies.append(wrong.what[:300])
+        del self.counts.lies[MAX_LIES:]
+        self._discard()
+        self._returned.extendleft(reversed([job for job, _ in self._outstanding]))
+        self._outstanding.clear()
+        self._ahead_bytes = 0
+
+    # -- deaths -------------------------------------------------------------------------------------
+
+    def _bury(self, death: WorkerDeath) -> None:
+        """Blame the first program without an outcome, confirm it alone, and let the rest go on."""
+        worker = self._worker
+        assert worker is not None
+        written = worker.written_bytes
+        self._discard()
+        self._want_spare = True
+        rest = [job for job, _ in self._outstanding]
+        begun = bool(rest) and self._outstanding[0][1] <= written
+        self._outstanding.clear()
+        self._ahead_bytes = 0
+        if not begun:
+            # It had nothing to run, or not yet the whole of its batch: no program can be blamed.
+            self._returned.extendleft(reversed(rest))
+            self._count_idle_death(death)
+            return
+        victim = rest[0]
+        self._returned.extendleft(reversed(rest[1:]))
+        if self._record.is_known(victim.group, death):
+            self.counts.alike += 1
+            self._state(victim, death, confirmed=True)
+        else:
+            self._confirm(victim, death)
+
+    def _count_idle_death(self, death: WorkerDeath) -> None:
+        self.counts.idle += 1
+        self._idle_deaths += 1
+        if self._idle_deaths >= IDLE_DEATHS:
+            words = " | ".join(death.last_words.splitlines()[-3:])
+            raise TargetError(
+                f"target {self.target.label}: its worker died {self._idle_deaths} times in a row with nothing to do "
+                f"({death.signal}); its last words: {words}"
+            )
+
+    def _confirm(self, victim: Job, first: WorkerDeath) -> None:
+        """Run the program alone in a fresh worker: only what happens there can be said of it."""
+        second = self._run_single(victim)
+        if isinstance(second, WorkerDeath):
+            self._record.confirm(victim.group, second)
+            self._state(victim, second, confirmed=True)
+        else:
+            self.counts.unconfirmed += 1
+            self._state(victim, first, confirmed=False)
+
+    def _state(self, victim: Job, death: WorkerDeath, confirmed: bool) -> None:
+        """Answer for a program on which the worker died."""
+        match death.status:
+            case "crash":
+                self.counts.crashes += 1
+                self.counts.protocol += death.signal == "protocol"
+            case "hang":
+                self.counts.hangs += 1
+            case "memory":
+                self.counts.memory += 1
+        self._answered = victim.id
+        outcome = dead(death.status, death.death(confirmed))
+        self._emit(Answers(self.number, [(victim.id, outcome)]))
+
+    # -- programs one by one ------------------------------------------------------------------------
+
+    def _run_single(self, job: Job) -> RawOutcome | WorkerDeath:
+        """Run one program with nothing else on its way; its outcome or its worker's death."""
+        worker = self._get_worker()
+        worker.mark()
+        worker.send_parts(make_batch([job]).parts)
+        deadline = time.monotonic() + self._limits.program_seconds
+        self._outstanding.append((job, worker.queued_bytes))
+        self._ahead_bytes += len(job.blob)
+        try:
+            while True:
+                if self._stopping:
+                    raise Stopped
+                frames = worker.receive(deadline)
+                if frames:
+                    outcomes, wrong = self._match(frames)
+                    if not outcomes and wrong is not None:
+                        raise worker.lie(wrong.what)
+                    if wrong is not None:
+                        self._replace_liar(wrong)
+                    return outcomes[0][1]
+        except WorkerDeath as death:
+            self._discard()
+            self._outstanding.clear()
+            self._ahead_bytes = 0
+            return death
+
+    def _serve_deferred(self) -> None:
+        """The programs put off: likely to die, so one by one, whose last words are then exactly their own."""
+        for job in self._deferred:
+            if self._stopping:
+                raise Stopped
+            answer = self._run_single(job)
+            if isinstance(answer, RawOutcome):
+                self._emit(Answers(self.number, [(job.id, answer)]))
+            elif self._record.is_known(job.group, answer):
+                self.counts.alike += 1
+                self._state(job, answer, confirmed=True)
+            else:
+                self._confirm(job, answer)
+
+    def _serve_fresh(self) -> None:
+        """Each program in a worker of its own. A death there is confirmed by that: it was alone and fresh."""
+        while (batch := self._next_batch(wait=True)) is not None:
+            for job in batch.jobs:
+                if self._stopping:
+                    raise Stopped
+                if self._answered is not None:
+                    self._discard()
+                answer = self._run_single(job)
+                self._answered = job.id
+                if isinstance(answer, RawOutcome):
+                    self._emit(Answers(self.number, [(job.id, answer)]))
+                else:
+                    self._state(job, answer, confirmed=True)
+
+
+def _free_bytes() -> int:
+    return int(psutil.virtual_memory().available)

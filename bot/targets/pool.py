@@ -1,0 +1,308 @@
+"""The pool: all targets run the same jobs, each in its own persistent worker, and the answers are joined."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, Self
+
+from bot.targets.batch import BATCH_BYTES, BATCH_JOBS, Batch, make_batch
+from bot.targets.job import Job, JobResult, Limits, PoolTarget
+from bot.targets.lane import Answers, Event, Lane, LaneEnd, PutOff, WorkerCounts
+from bot.targets.launch import Launcher
+from bot.targets.outcome import RawOutcome
+from bot.targets.sandbox import Sandbox
+from bot.targets.watchdog import MemoryWatchdog
+from bot.worker.protocol import Header
+
+WORKER_DIRECTORY = Path(__file__).resolve().parent.parent / "worker"
+
+WINDOW_JOBS = 4 * BATCH_JOBS  # taken from the caller and not yet given back
+WINDOW_BYTES = 64 << 20  # of their blobs
+HELD_BYTES = 512 << 20  # of outcomes that wait for another target's
+GATHER_SECONDS = 0.02  # how long jobs are collected for a batch from a slow source
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """What a target's worker said of itself, and what it runs in: for the report."""
+
+    target: PoolTarget
+    ready: Header  # framework version, CPU model and instruction set, threads, ...
+    isolation: str  # "bubblewrap", "unshare" or "process"
+    unisolated: str | None  # for an untrusted target: why it is not sandboxed
+
+
+@dataclass
+class _Pending:
+    """A job on its way, with the outcomes that have come."""
+
+    job: Job
+    outcomes: list[RawOutcome | None]
+    missing: int
+    put_off: bool = False
+    held: int = 0
+
+
+@dataclass
+class _Run:
+    """The state of one call of :meth:`Pool.run`."""
+
+    events: SimpleQueue[Event | None]
+    inboxes: list[SimpleQueue[Batch | None]]
+    pending: dict[int, _Pending] = field(default_factory=dict[int, _Pending])
+    ahead_jobs: int = 0
+    ahead_bytes: int = 0
+    held_bytes: int = 0
+    exhausted: bool = False
+    lanes_running: int = 0
+    batch_jobs: int = 8  # grows, so that the first answers come soon
+
+
+class Pool:
+    """Runs jobs on all targets at once. A context manager; its workers live as long as it does.
+
+    ``hello_options``, by framework, are merged into the ``hello`` that a worker gets (``{"oneflow": {"mapping": ..}}``).
+    ``host_environment`` is the bot's environment, of which workers see next to nothing. ``address_space_bytes``, by
+    framework, sets RLIMIT_AS where the framework bears it; resident memory is bounded for all.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[PoolTarget],
+        limits: Limits | None = None,
+        *,
+        worker_directory: Path = WORKER_DIRECTORY,
+        hello_options: Mapping[str, Mapping[str, Any]] | None = None,
+        host_environment: Mapping[str, str] | None = None,
+        address_space_bytes: Mapping[str, int] | None = None,
+        sandbox: Sandbox | None = None,
+    ) -> None:
+        self._limits = limits or Limits()
+        self._watchdog = MemoryWatchdog(self._limits.memory_bytes)
+        host = os.environ if host_environment is None else host_environment
+        if sandbox is None and any(target.untrusted for target in targets):
+            sandbox = Sandbox.probe()
+        self._sandbox = sandbox
+        self._lanes: list[Lane] = []
+        for number, target in enumerate(targets):
+            framework = target.environment.framework
+            wrap = None
+            if target.untrusted and sandbox is not None and sandbox.unisolated is None:
+                wrap = sandbox.wrapper(worker_directory)
+            launcher = Launcher(
+                target,
+                self._limits,
+                worker_directory,
+                host,
+                wrap,
+                (address_space_bytes or {}).get(framework),
+            )
+            hello = {
+                "framework": framework,
+                "device": target.target.device,
+                "options": dict(target.target.options),
+                "threads": self._limits.threads,
+                "mapping": {},
+                **(hello_options or {}).get(framework, {}),
+            }
+            self._lanes.append(Lane(number, launcher, hello, self._watchdog))
+        self._stopping = False
+        self._running: _Run | None = None
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def targets(self) -> tuple[PoolTarget, ...]:
+        """The targets, in the order of every result's outcomes."""
+        return tuple(lane.target for lane in self._lanes)
+
+    def facts(self) -> tuple[TargetFacts, ...]:
+        """Start the workers that are not running and return what each says of itself. Raises TargetError."""
+        for lane in self._lanes:
+            lane.prepare()
+        return tuple(self._facts_of(lane) for lane in self._lanes)
+
+    def _facts_of(self, lane: Lane) -> TargetFacts:
+        ready = lane.ready()
+        if not lane.target.untrusted or self._sandbox is None:
+            return TargetFacts(lane.target, ready, "process", None)
+        return TargetFacts(lane.target, ready, self._sandbox.name, self._sandbox.unisolated)
+
+    def counts(self) -> tuple[WorkerCounts, ...]:
+        """What each target's workers have cost so far."""
+        return tuple(lane.counts for lane in self._lanes)
+
+    def run_alone(self, job: Job) -> JobResult:
+        """Run one job in a fresh worker of every target. Raises TargetError; InterruptedError when stopped."""
+        for result in self.run([job], fresh=True):
+            return result
+        raise InterruptedError("the pool was stopped")
+
+    def run(self, jobs: Iterable[Job], *, fresh: bool = False) -> Iterator[JobResult]:
+        """Run jobs on every target and yield each one's result as soon as it is whole, not always in order.
+
+        ``jobs`` is read lazily, a bounded window ahead. ``fresh`` runs each program in fresh workers. Ends early, with
+        no error, after :meth:`stop`; closing the iterator stops everything at once. Raises TargetError when a
+        target's worker does not start, ValueError for an id given twice.
+        """
+        if self._running is not None or self._closed:
+            raise RuntimeError("the pool is already running jobs, or is closed")
+        self._stopping = False
+        run = _Run(SimpleQueue(), [SimpleQueue() for _ in self._lanes])
+        self._running = run
+        threads = [
+            threading.Thread(
+                target=lane.serve,
+                args=(inbox, run.events.put, fresh),
+                name=f"lane {lane.target.label}",
+                daemon=True,
+            )
+            for lane, inbox in zip(self._lanes, run.inboxes, strict=True)
+        ]
+        run.lanes_running = len(threads)
+        try:
+            for thread in threads:
+                thread.start()
+            yield from self._results(run, iter(jobs))
+        finally:
+            self._end(run, threads)
+
+    def stop(self) -> None:
+        """End a run in progress: :meth:`run` yields what is whole and returns. Any thread or signal handler may call."""
+        self._stopping = True
+        run = self._running
+        if run is not None:
+            run.events.put(None)
+
+    def close(self) -> None:
+        """End all workers. Nothing of them is left afterwards."""
+        if self._closed:
+            return
+        self._closed = True
+        for lane in self._lanes:
+            lane.close()
+        self._watchdog.stop()
+
+    # -- one run ------------------------------------------------------------------------------------
+
+    def _end(self, run: _Run, threads: Sequence[threading.Thread]) -> None:
+        for lane, inbox in zip(self._lanes, run.inboxes, strict=True):
+            if run.pending or run.lanes_running:
+                lane.stop()
+            inbox.put(None)
+        for lane, thread in zip(self._lanes, threads, strict=True):
+            while (
+                thread.is_alive()
+            ):  # a stop can fall between two of the lane's own checks: say it again
+                thread.join(0.05)
+                if thread.is_alive() and run.lanes_running:
+                    lane.stop()
+        self._running = None
+
+    def _results(self, run: _Run, jobs: Iterator[Job]) -> Iterator[JobResult]:
+        while not self._stopping:
+            self._feed(run, jobs)
+            if run.exhausted and not run.lanes_running:
+                return
+            event = run.events.get()
+            while True:
+                yield from self._take(run, event)
+                try:
+                    event = run.events.get_nowait()
+                except Empty:
+                    break
+
+    def _feed(self, run: _Run, jobs: Iterator[Job]) -> None:
+        """Take jobs while the window has room and hand them to every lane."""
+        while (
+            not run.exhausted
+            and not self._stopping
+            and run.ahead_jobs < WINDOW_JOBS
+            and run.ahead_bytes < WINDOW_BYTES
+            and (run.held_bytes < HELD_BYTES or not run.ahead_jobs)
+        ):
+            taken = self._take_jobs(run, jobs)
+            if taken:
+                batch = make_batch(taken)
+                for inbox in run.inboxes:
+                    inbox.put(batch)
+            if run.exhausted:
+                for inbox in run.inboxes:
+                    inbox.put(None)
+            if not run.events.empty():
+                return
+
+    def _take_jobs(self, run: _Run, jobs: Iterator[Job]) -> list[Job]:
+        taken: list[Job] = []
+        size = 0
+        end = time.monotonic() + GATHER_SECONDS
+        while len(taken) < run.batch_jobs and size < BATCH_BYTES and time.monotonic() < end:
+            job = next(jobs, None)
+            if job is None:
+                run.exhausted = True
+                break
+            if job.id in run.pending:
+                raise ValueError(f"job id {job.id} was given twice")
+            taken.append(job)
+            size += len(job.blob)
+            count = len(self._lanes)
+            run.pending[job.id] = _Pending(job, [None] * count, count)
+        run.batch_jobs = min(BATCH_JOBS, 2 * run.batch_jobs)
+        run.ahead_jobs += len(taken)
+        run.ahead_bytes += size
+        return taken
+
+    def _take(self, run: _Run, event: Event | None) -> Iterator[JobResult]:
+        match event:
+            case Answers(lane, outcomes):
+                for number, outcome in outcomes:
+                    pending = run.pending[number]
+                    size = len(outcome.header) + len(outcome.payload)
+                    pending.outcomes[lane] = outcome
+                    pending.missing -= 1
+                    pending.held += size
+                    run.held_bytes += size
+                    if pending.missing == 0:
+                        yield self._finish(run, pending)
+            case PutOff(_, numbers):
+                for number in numbers:
+                    self._put_off(run, run.pending[number])
+            case LaneEnd(_, error):
+                run.lanes_running -= 1
+                if error is not None:
+                    raise error
+            case None:
+                pass
+
+    def _put_off(self, run: _Run, pending: _Pending) -> None:
+        """A job that runs at the end no longer fills the window, or the window would never move."""
+        if not pending.put_off:
+            pending.put_off = True
+            run.ahead_jobs -= 1
+            run.ahead_bytes -= len(pending.job.blob)
+
+    def _finish(self, run: _Run, pending: _Pending) -> JobResult:
+        del run.pending[pending.job.id]
+        run.held_bytes -= pending.held
+        if not pending.put_off:
+            run.ahead_jobs -= 1
+            run.ahead_bytes -= len(pending.job.blob)
+        whole = tuple(outcome for outcome in pending.outcomes if outcome is not None)
+        return JobResult(pending.job, whole)
