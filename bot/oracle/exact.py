@@ -1,0 +1,252 @@
+"""The slow path: every exact rule on one program's decoded outcomes, all targets at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from bot.oracle.conventions import Conventions
+from bot.oracle.counts import ROLE_FIELD, Counts, TargetStatus
+from bot.oracle.finding import Kind, Mismatch, Observation
+from bot.oracle.initial import InitialTensors
+from bot.oracle.observe import death_text, error_text
+from bot.oracle.sides import partition_by
+from bot.oracle.signature import death_signature, exception_signature, first_line
+from bot.oracle.tensors import Party, Subject, TensorRules
+from bot.programs.program import decode
+from bot.programs.source import SourcedProgram
+from bot.targets.outcome import Death, Outcome, RawOutcome, Tensor
+from bot.worker.protocol import ProtocolError
+
+Key = tuple[str, str, tuple[int, ...]]
+_DEATHS = ("crash", "hang", "memory")
+_ROLE_ORDER = {role: order for order, role in enumerate(ROLE_FIELD)}
+
+
+def decoded(raw: RawOutcome) -> Outcome:
+    """An outcome decoded; words that don't add up count as a crash, for nothing they say can be used."""
+    try:
+        return raw.decode()
+    except ProtocolError as problem:
+        return Outcome("crash", death=Death("protocol", str(problem), confirmed=False))
+
+
+class ExactComparison:
+    """The comparison of one program's outcomes; reading an attribute does the work once."""
+
+    def __init__(
+        self,
+        program: SourcedProgram,
+        outcomes: Sequence[RawOutcome],
+        parties: Sequence[Party],
+        conventions: Conventions,
+    ) -> None:
+        self._digest = program.digest
+        self._program, data = decode(program.blob)
+        self._initial = InitialTensors(self._program, data)
+        self._parties = parties
+        self._outcomes = [decoded(raw) for raw in outcomes]
+        self._rules = TensorRules(self._initial, program.digest, program.op, conventions)
+        self._counted: dict[str, int] = {}
+        self._skipped: list[str] = []
+        self.mismatches: tuple[Mismatch, ...] = tuple(self._compare())
+        self.counts = Counts(
+            **self._counted,
+            by_contract=self._rules.by_contract,
+            by_convention=self._rules.by_convention,
+            skipped=tuple(self._skipped),
+        )
+        self.statuses = tuple(map(_status, self._outcomes))
+
+    def _compare(self) -> list[Mismatch]:
+        found = self._deaths()
+        for party, outcome in zip(self._parties, self._outcomes, strict=True):
+            if outcome.status in ("unsupported", "refused"):
+                self._skipped.append(f"{outcome.status} on {party.label}: {_reason(outcome)}")
+            elif outcome.status in _DEATHS:
+                self._skipped.append(f"{outcome.status} on {party.label}")
+        if len(self._alive) < 2:
+            return found
+        self._counted["compared"] = 1
+        found += self._exceptions()
+        found += self._tensors()
+        found += self._values()
+        return found
+
+    @cached_property
+    def _alive(self) -> list[int]:
+        """The targets with something to compare: a result or an exception."""
+        return [i for i, o in enumerate(self._outcomes) if o.status in ("ok", "exception")]
+
+    # deaths
+
+    def _deaths(self) -> list[Mismatch]:
+        died = [i for i, o in enumerate(self._outcomes) if o.status in _DEATHS]
+        found: list[Mismatch] = []
+        for kind in ("crash", "hang", "memory"):
+            of_kind = [i for i in died if self._outcomes[i].status == kind]
+            if not of_kind or (kind != "crash" and len(of_kind) == len(self._outcomes)):
+                continue
+            signatures = [
+                death_signature(o.death) if o.status == kind else "" for o in self._outcomes
+            ]
+            note = min(signatures[i] for i in of_kind)
+            found.append(self._event(kind, range(len(self._outcomes)), signatures, note))
+        return found
+
+    # exceptions
+
+    def _exceptions(self) -> list[Mismatch]:
+        raised = [i for i in self._alive if self._outcomes[i].status == "exception"]
+        if not raised:
+            return []
+        found = self._types(raised)
+        error_input = self._program.origin.kind == "error"
+        stops = [self._stop(i, error_input) for i in self._alive]
+        if len(set(stops)) == 1:
+            self._counted["exceptions"] = 1
+            return found
+        note = min(exception_signature(self._outcomes[i].error) for i in raised)
+        kind: Kind = "accepts" if error_input else "refuses"
+        return [self._event(kind, self._alive, stops, note), *found]
+
+    def _stop(self, index: int, error_input: bool) -> tuple[Any, ...]:
+        """Where a target stopped: () for a result. Any exception does for an error input."""
+        outcome = self._outcomes[index]
+        if outcome.status == "ok":
+            return ()
+        return ("raised",) if error_input else (outcome.phase, outcome.call)
+
+    def _types(self, raised: list[int]) -> list[Mismatch]:
+        """Other exception types within one framework, where the targets stopped at the same place."""
+        found: list[Mismatch] = []
+        for framework in sorted({self._parties[i].framework for i in raised}):
+            same = [i for i in raised if self._parties[i].framework == framework]
+            stops = {self._stop(i, False) for i in same}
+            errors = [self._outcomes[i].error for i in same]
+            types = [error.type if error else "" for error in errors]
+            if len(set(types)) > 1 and len(stops) == 1:
+                note = "exception type: " + " / ".join(sorted(set(types)))
+                found.append(self._event("refuses", same, types, note))
+        return found
+
+    def _event(
+        self, kind: Kind, targets: Sequence[int], keys: Sequence[Any], note: str
+    ) -> Mismatch:
+        """A mismatch without a tensor: an exception, a death. ``keys`` say who agrees with whom."""
+        targets = list(targets)
+        sides = partition_by(list(keys))
+        return Mismatch(
+            program=self._digest,
+            kind=kind,
+            role="",
+            name="",
+            path=(),
+            sides=tuple(
+                tuple(self._parties[targets[member]].label for member in side) for side in sides
+            ),
+            observations=tuple(
+                Observation(self._parties[i].label, happened=_happened(self._outcomes[i]))
+                for i in targets
+            ),
+            note=note,
+        )
+
+    # tensors and values
+
+    def _tensors(self) -> list[Mismatch]:
+        found: list[Mismatch] = []
+        for key in sorted(
+            {key for i in self._alive for key in self._outcomes[i].by_key}, key=_order
+        ):
+            subjects = [s for i in self._alive if (s := self._subject(key, i)) is not None]
+            if len(subjects) < 2:
+                continue
+            field = ROLE_FIELD[key[0]]
+            sizes = [s.tensor.array.size for s in subjects if s.tensor is not None]
+            self._counted[field] = self._counted.get(field, 0) + 1
+            self._counted["elements"] = self._counted.get("elements", 0) + max(sizes)
+            mismatch = self._rules.compare(key, subjects)
+            if mismatch is not None:
+                found.append(mismatch)
+        return found
+
+    def _subject(self, key: Key, index: int) -> Subject | None:
+        """What a target has at a tensor's place, or None where it did not get that far."""
+        outcome, party = self._outcomes[index], self._parties[index]
+        tensor = outcome.by_key.get(key)  # type: ignore[arg-type]
+        if tensor is not None:
+            return Subject(party, tensor)
+        if outcome.status != "ok":
+            return None
+        role, name, path = key
+        if role == "gradient":
+            return Subject(party, None, "no gradient")
+        if role in ("side-effect", "parameter", "buffer"):
+            return Subject(party, self._unchanged(key), "unchanged")
+        if any((r, n, p) == (role, name, path) for r, n, p, _ in outcome.values):
+            return Subject(party, None, "a value that is no tensor")
+        return Subject(party, None, "nothing")
+
+    def _unchanged(self, key: Key) -> Tensor | None:
+        role, name, path = key
+        array = self._initial.array(name)
+        if array is None or path:
+            return None
+        return Tensor(role, name, path, self._initial.dtype(name), array)  # type: ignore[arg-type]
+
+    def _values(self) -> list[Mismatch]:
+        finished = [i for i in self._alive if self._outcomes[i].status == "ok"]
+        tables = {i: {(r, n, p): v for r, n, p, v in self._outcomes[i].values} for i in finished}
+        found: list[Mismatch] = []
+        for key in sorted({key for table in tables.values() for key in table}, key=_order):
+            # A tensor at this place on another target was reported with the tensors.
+            if any(key in self._outcomes[i].by_key for i in finished):
+                continue
+            having = [(self._parties[i], tables[i].get(key, "nothing")) for i in finished]
+            if len(having) < 2:
+                continue
+            self._counted["values"] = self._counted.get("values", 0) + 1
+            mismatch = self._rules.compare_values(key, having)
+            if mismatch is not None:
+                found.append(mismatch)
+        return found
+
+
+def _order(key: Key) -> tuple[int, str, tuple[int, ...]]:
+    """By role, then by name with its numbers counted as numbers (r2 before r10), then by path."""
+    role, name, path = key
+    return (
+        _ROLE_ORDER[role],
+        "".join(part.zfill(8) if part.isdigit() else part for part in _runs(name)),
+        path,
+    )
+
+
+def _runs(name: str) -> list[str]:
+    runs: list[str] = []
+    for character in name:
+        if runs and runs[-1][-1].isdigit() == character.isdigit():
+            runs[-1] += character
+        else:
+            runs.append(character)
+    return runs
+
+
+def _status(outcome: Outcome) -> TargetStatus:
+    if outcome.death is not None:
+        return TargetStatus(outcome.status, death_text(outcome.death))
+    return TargetStatus(outcome.status, _reason(outcome) if outcome.error else "")
+
+
+def _reason(outcome: Outcome) -> str:
+    return first_line(outcome.error.message or outcome.error.type) if outcome.error else ""
+
+
+def _happened(outcome: Outcome) -> str:
+    if outcome.death is not None:
+        return death_text(outcome.death)
+    if outcome.status == "exception":
+        return error_text(outcome)
+    return "gave a result" if outcome.status == "ok" else outcome.status

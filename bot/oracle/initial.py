@@ -1,0 +1,67 @@
+"""The tensors that a program starts with, as arrays: inputs, output gradients, module state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bot.oracle.difference import is_floating
+from bot.programs.program import Program, TensorSpec
+from bot.targets.outcome import DTYPES
+
+Array = npt.NDArray[Any]
+
+
+class InitialTensors:
+    """The tensors of one program by name; arrays are made when asked for and are read-only views of its data."""
+
+    def __init__(self, program: Program, data: memoryview) -> None:
+        self.program = program
+        self._data = data
+        self._specs = {spec.name: spec for spec in program.tensors}
+
+    def array(self, name: str) -> Array | None:
+        """The logical values of the tensor of this name (conj and neg bits resolved), or None when there is none."""
+        spec = self._spec(name)
+        return None if spec is None else self._array(spec)
+
+    def _spec(self, name: str) -> TensorSpec | None:
+        """By its own name, or by ``MODULE.NAME`` for a module's parameter or buffer."""
+        module, _, entry = name.partition(".")
+        own = self.program.state.get(module, {}).get(entry, name)
+        return self._specs.get(own)
+
+    def dtype(self, name: str) -> str:
+        """The canonical dtype of the tensor of this name, or ""."""
+        spec = self._spec(name)
+        return "" if spec is None else spec.dtype
+
+    def _array(self, spec: TensorSpec) -> Array:
+        dtype = DTYPES[spec.dtype]
+        storage = self.program.storages[spec.storage]
+        raw = self._data[storage.offset : storage.offset + storage.nbytes]
+        flat: Array = np.frombuffer(raw, dtype, storage.nbytes // dtype.itemsize)
+        if 0 in spec.shape:
+            return np.empty(spec.shape, dtype)
+        values: Array = np.lib.stride_tricks.as_strided(
+            flat[spec.offset :],
+            spec.shape,
+            [stride * dtype.itemsize for stride in spec.strides],
+            writeable=False,
+        )
+        if spec.conj and spec.dtype != "complex32":
+            values = np.conjugate(values)
+        if spec.neg and spec.dtype != "complex32":
+            values = np.negative(values)
+        return values
+
+    def operand_sizes(self, with_gradients: bool) -> tuple[int, ...]:
+        """Element counts of the floating tensors that a result can accumulate; output gradients where asked for."""
+        gradients = {entry.gradient for entry in self.program.backward}
+        return tuple(
+            int(np.prod(spec.shape, dtype=np.int64))
+            for spec in self.program.tensors
+            if (with_gradients or spec.name not in gradients) and is_floating(spec.dtype)
+        )

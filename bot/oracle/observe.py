@@ -1,0 +1,31 @@
+"""What one target did, in words for a report."""
+
+from __future__ import annotations
+
+from bot.oracle.signature import first_line, telling_line
+from bot.targets.outcome import Death, Outcome
+
+_WHERE = {"build": "while building its inputs", "forward": "in forward", "backward": "in backward"}
+
+
+def error_text(outcome: Outcome) -> str:
+    """``raised ValueError in forward, call 0: message``."""
+    if outcome.error is None:
+        return "raised"
+    where = _WHERE.get(outcome.phase, f"in {outcome.phase}")
+    call = "" if outcome.call is None else f", call {outcome.call}"
+    return f"raised {outcome.error.type} {where}{call}: {first_line(outcome.error.message)}"
+
+
+def death_text(death: Death) -> str:
+    """``died of SIGFPE``, with the line of its last words that says why."""
+    if death.signal == "timeout":
+        said = "did not finish in time"
+    elif death.signal == "memory":
+        said = "exceeded its memory"
+    elif death.signal == "protocol":
+        said = "answered what does not add up"
+    else:
+        said = f"died of {death.signal}"
+    words = telling_line(death.last_words)[:300]
+    return f"{said}: {words}" if words else said
