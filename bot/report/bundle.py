@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from bot.oracle.finding import Finding
 from bot.oracle.tolerance import Bound
@@ -21,6 +22,7 @@ class TargetOutcome:
     framework: str
     outcome: Outcome
     device: str = "cpu"
+    role: Literal["candidate", "baseline", "peer"] = "peer"
 
 
 @dataclass(frozen=True)

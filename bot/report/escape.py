@@ -15,9 +15,14 @@ _BREAK = (
 )
 _TABLE_BAR = "\u2502"  # a bar that does not end a table's cell, not even inside a code span
 _HIDDEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~^$=:])")
+_MARKDOWN = re.compile(r"([\\`*_\[\]!|~^$])")
+_BLOCK_START = re.compile(
+    r"^(\d*)([-+#>=.):])"
+)  # a list, heading, quote or underline where a line begins
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
-_AUTOLINK = re.compile(r"(?i)(?<=@)(?=\S)|(?<=#)(?=\w)|(?<=gh-)(?=\d)|(?<=www)(?=\.)|(?<=:)(?=//)")
+_AUTOLINK = re.compile(
+    r"(?i)(?<=@)(?=\S)|(?<=#)(?=\w)|(?<=gh-)(?=\d)|(?<=www)(?=\.)|(?<=:)(?=//|[\w+-]+:)"
+)
 
 
 def visible(text: str, limit: int = 2_000) -> str:
@@ -35,8 +40,8 @@ def visible(text: str, limit: int = 2_000) -> str:
 def plain(text: str, limit: int = 2_000) -> str:
     """Inline Markdown that renders as exactly this text, as prose: no mention, link, reference, emphasis or HTML."""
     shown = _AUTOLINK.sub(_BREAK, visible(text, limit))
-    shown = "".join(_HTML.get(character, character) for character in shown)
-    return re.sub(r"&(?!amp;|lt;|gt;|quot;)", "&amp;", _MARKDOWN.sub(r"\\\1", shown)).strip()
+    shown = _BLOCK_START.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", shown.strip()))
+    return "".join(_HTML.get(character, character) for character in shown)
 
 
 def code(text: str, limit: int = 500) -> str:
@@ -58,7 +63,8 @@ def cell(text: str, limit: int = 200) -> str:
 
 def fence(text: str, language: str = "") -> str:
     """A fenced block that holds these lines; its fence is longer than any in the text."""
-    lines = [visible(line, 10_000) for line in re.split(r"\r\n|[\n\r]", text.replace("\t", "    "))]
+    lines = re.split(r"\r\n|[\n\r]", text.replace("\t", "    ").rstrip("\r\n"))
+    lines = [visible(line, 10_000) for line in lines]
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     ticks = "`" * max(3, longest + 1)
     return "\n".join([ticks + re.sub(r"[^a-z]", "", language), *map(_no_command, lines), ticks])

@@ -68,27 +68,34 @@ def expect(bundle: FindingBundle, program: Program, data: memoryview) -> Expecta
 
 
 def _subject(bundle: FindingBundle) -> TargetOutcome:
-    """The blamed target; undecided: one that died, else the first of the odd side, else the first."""
+    """The blamed target; undecided: one that died, else the candidate, else the first."""
     if not bundle.outcomes:
         raise ReproError("no outcomes of its program are at hand")
-    by_label = {entry.label: entry for entry in reversed(bundle.outcomes)}
-    blamed = [by_label[label] for label in bundle.finding.blamed if label in by_label]
-    if blamed:
-        return blamed[0]
-    dead = [entry for entry in bundle.outcomes if entry.outcome.status in _DEATHS]
-    return (dead or list(bundle.outcomes))[0]
+    ran = [e for e in bundle.outcomes if e.outcome.status not in ("unsupported", "refused")]
+    blamed = [entry for entry in ran if entry.label in bundle.finding.blamed]
+    dead = [entry for entry in ran if entry.outcome.status in _DEATHS]
+    among = blamed or dead or ran
+    if not among:
+        raise ReproError("no target ran its program")
+    return min(among, key=lambda entry: entry.role != "candidate")
 
 
 def _right(bundle: FindingBundle, subject: TargetOutcome) -> tuple[str, Outcome]:
     if bundle.witness is not None:
         return bundle.witness
     with_subject = _side_of(subject.label, bundle.finding)
-    for entry in bundle.outcomes:
-        usable = entry.outcome.status in ("ok", "exception")
-        unblamed = entry.label not in bundle.finding.blamed and entry.label not in with_subject
-        if usable and unblamed and entry is not subject:
-            return entry.label, entry.outcome
-    raise ReproError("no other side's outcome is at hand")
+    others = [
+        entry
+        for entry in bundle.outcomes
+        if entry is not subject
+        and entry.outcome.status in ("ok", "exception")
+        and entry.label not in with_subject
+    ]
+    if not others:
+        raise ReproError("no other side's outcome is at hand")
+    # Where both sides are wrong, the other one at least shows that they differ.
+    best = min(others, key=lambda entry: entry.label in bundle.finding.blamed)
+    return best.label, best.outcome
 
 
 def _side_of(label: str, finding: Finding) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from bot.targets.outcome import DTYPES
 Array = npt.NDArray[Any]
 
 MAX_LITERAL_ELEMENTS = 64
-WIDTH = 92
+WIDTH = 72
 
 _CARRIERS = {
     "bfloat16": np.dtype(np.float32),

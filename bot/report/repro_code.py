@@ -26,10 +26,10 @@ _FLOATS = {"nan": "nan", "inf": "inf", "-inf": "-inf", "-0.0": "-0.0"}
 # What a script must never call even when a program that claims to have run says so: all else of a framework's
 # tensor functions computes, these reach files, code or processes.
 _FORBIDDEN = re.compile(
-    r"(^|\.)(os|sys|io|hub|jit|load\w*|save\w*|compile|package|utils|_\w*dynamo|_\w*inductor|distributed|"
-    r"multiprocessing|testing|ops|classes|library|serialization|from_file|storage\w*|numpy|apply_|map_|map2_|"
-    r"register\w*|__(?!call|[a-z]+item)(init|class|dict|subclasshook|reduce|reduce_ex|getattribute|getattr|setattr|"
-    r"delattr|globals|builtins|import|new|del|setstate|getstate|torch_function|torch_dispatch)\w*__)(\.|$)"
+    r"^(utils|package|library|testing|multiprocessing|distributed|_\w+)\.|"
+    r"(^|\.)(os|sys|io|hub|jit|ops|classes|serialization|load\w*|save\w*|compile|from_file|storage\w*|register\w*|"
+    r"apply_|map_|map2_|__(init|new|del|class|dict|subclasshook|reduce|reduce_ex|getattribute|getattr|setattr|delattr|"
+    r"globals|builtins|import|setstate|getstate|torch_function|torch_dispatch)\w*__)(\.|$)"
 )
 RESERVED: frozenset[str] = frozenset(
     "np sys base64 zlib subprocess run main stored check to_numpy nan inf EXPECTED DEVICE seed time os math torch "
@@ -83,12 +83,15 @@ class ProgramCode:
             wanted = re.sub(r"[^A-Za-z0-9_]", "_", name)[:40]
             if not wanted.isidentifier() or keyword.iskeyword(wanted):
                 wanted = f"t_{wanted}"
-            unique, number = wanted, 2
-            while unique in self._taken:
-                unique, number = f"{wanted}_{number}", number + 1
-            self._taken.add(unique)
-            self._identifiers[name] = unique
+            self._identifiers[name] = self._unique(wanted)
         return self._identifiers[name]
+
+    def _unique(self, wanted: str) -> str:
+        unique, number = wanted, 2
+        while unique in self._taken:
+            unique, number = f"{wanted}_{number}", number + 1
+        self._taken.add(unique)
+        return unique
 
     # Statements, in the order of a script.
 
@@ -311,7 +314,7 @@ class ProgramCode:
         first = next(t for t in self._program.tensors if t.storage == spec.storage)
         made: list[str] = []
         if key not in self._identifiers:
-            self._identifiers[key] = self.identifier(f"storage{spec.storage}\0")
+            self._identifiers[key] = self._unique(f"storage{spec.storage}")
             region = self._program.storages[spec.storage]
             raw = self._data[region.offset : region.offset + region.nbytes]
             dtype = DTYPES[first.dtype]

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from bot.oracle.finding import Confidence, FindingStatus, Kind, Verdict
 from bot.report.files import FileError, read_bounded, write_atomically
@@ -27,6 +27,8 @@ Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Name = Annotated[str, Field(max_length=500)]
 Count = Annotated[int, Field(ge=0)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Json = Annotated[Any, AfterValidator(lambda value: _finite(value))]
+"""JSON of any form, every number finite."""
 Measured = Finite | Literal["nan", "inf", "-inf"]
 """A finite number, or the text of one that JSON does not have."""
 
@@ -233,7 +235,7 @@ class FindingRow(Row):
     """Digests of the programs with this cause (at most 100)."""
     count: Count = 1
     """How many programs have this cause."""
-    argument_class: dict[Name, Any] = {}
+    argument_class: dict[Name, Json] = {}
     known_to_suite: Text | None = None
     """What PyTorch's own suite says of it, when it skips or expects it."""
     folder: Text = ""
@@ -314,6 +316,11 @@ def first_problem(error: ValidationError) -> str:
     problem = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(step) for step in problem["loc"])[:200]
     return f"{where}: {problem['msg']}"[:400].replace("\n", " ")
+
+
+def _finite(value: Any) -> Any:
+    json.dumps(value, allow_nan=False)  # ValueError for what JSON does not have
+    return value
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -1,0 +1,73 @@
+"""The summary at the end of ``opdiff check`` and ``opdiff run``: a table in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bot.report.escape import log_line
+from bot.report.results import FindingRow, Results
+
+MAX_ROWS: Final = 30
+COLUMNS: Final = ("op", "differs", "wrong", "confidence", "status", "programs")
+
+
+def print_summary(console: Console, results: Results, report: Path) -> None:
+    """Print findings, what was compared and not, and where the report lies."""
+    shown = results.findings[:MAX_ROWS]
+    if shown and console.is_terminal:
+        console.print(_table(shown))
+    else:
+        for finding in shown:
+            _line(console, "  ".join(_cells(finding)))
+    if len(results.findings) > MAX_ROWS:
+        _line(console, f"{len(results.findings) - MAX_ROWS} more findings are in the report")
+    counts = results.counts
+    _line(
+        console,
+        f"compared {counts.programs} programs: {counts.outputs} outputs, {counts.gradients} gradients, "
+        f"{counts.side_effects} side effects, {counts.exceptions} exceptions",
+    )
+    for reason, count in sorted(counts.skipped.items(), key=lambda item: -item[1])[:5]:
+        _line(console, f"not compared: {count} ({reason})")
+    for row in [row for row in results.coverage if not row.tested][:10]:
+        _line(console, f"not tested: {row.op}: {row.reason}")
+    for note in results.notes[:10]:
+        _line(console, f"note: {note}")
+    _line(console, f"{results.result}: {len(results.findings)} findings; report: {report}")
+
+
+def _cells(finding: FindingRow) -> tuple[str, ...]:
+    differs = finding.kind
+    if finding.mismatches and finding.mismatches[0].label:
+        differs = f"{finding.kind} of {finding.mismatches[0].label}"
+    wrong = finding.verdict
+    if finding.verdict == "upstream" and finding.blamed:
+        wrong = finding.blamed[0]
+    cells = (
+        finding.op,
+        differs,
+        wrong,
+        finding.confidence,
+        finding.status or "-",
+        str(finding.count),
+    )
+    return tuple(log_line(text, 80) for text in cells)
+
+
+def _table(findings: tuple[FindingRow, ...]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in COLUMNS:
+        table.add_column(column, overflow="fold")
+    for finding in findings:
+        style = "red" if finding.status not in ("known", "fixed") else ""
+        table.add_row(*(Text(text, style=style) for text in _cells(finding)))
+    return table
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(Text(log_line(text)), soft_wrap=True)

@@ -1,0 +1,40 @@
+"""The report's folder: ``report.md``, ``results.json`` and one folder per finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from bot.programs.program import ProgramError
+from bot.report.bundle import FindingBundle
+from bot.report.files import write_atomically
+from bot.report.finding_folder import write_finding
+from bot.report.markdown import render_report
+from bot.report.results import FindingRow, Results, write_results
+from bot.report.rows import clip, finding_row
+
+
+def write_report(out: Path, results: Results, bundles: Iterable[FindingBundle]) -> Path:
+    """Write everything below ``out`` and return ``report.md``'s path; writing again replaces what was written.
+
+    ``results.findings`` is replaced by the bundles' findings, each with its folder. A bundle whose blob is no program
+    is reported without a folder, and a note says so. ``bundles`` is consumed one by one, so it may be a generator.
+    """
+    rows: list[FindingRow] = []
+    scripts: dict[str, str] = {}
+    notes = list(results.notes)
+    for bundle in bundles:
+        try:
+            written = write_finding(out, bundle, results.targets, results.run)
+        except ProgramError as error:
+            rows.append(finding_row(bundle.finding))
+            notes.append(clip(f"{bundle.finding.op}: no folder was written: {error}"))
+            continue
+        rows.append(written.row)
+        if len(scripts) < 200 and written.script:
+            scripts[bundle.finding.fingerprint] = written.script
+    full = results.model_copy(update={"findings": tuple(rows), "notes": tuple(notes)})
+    write_results(out / "results.json", full)
+    report = out / "report.md"
+    write_atomically(report, render_report(full, scripts).encode("utf-8", "backslashreplace"))
+    return report
