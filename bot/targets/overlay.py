@@ -164,10 +164,10 @@ def _plan(changes: ChangeSet, roots: SourceRoots, site_packages: Path) -> _Plan:
 def _why_not_carried(file: ChangedFile, roots: SourceRoots, site_packages: Path) -> str | None:
     """Why an overlay cannot hold a changed file, or None when it can."""
     places = [roots.installed(path) for path in (file.old, file.new) if path is not None]
+    if file.binary or not file.path.endswith(".py"):
+        return "not a Python file: only a build could carry it"
     if not any(places):
         return "not installed with the package"
-    if file.binary or not file.path.endswith(".py"):
-        return "not a Python file: it needs a build"
     old = roots.installed(file.old) if file.old is not None else None
     if file.new is not None and old is not None and not (site_packages / old).is_file():
         return "the release has no such file"
