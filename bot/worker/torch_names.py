@@ -20,6 +20,7 @@ import warnings
 from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
 
 import torch
+import torch_unlisted
 
 Table = Dict[str, Callable[..., Any]]
 
@@ -97,6 +98,7 @@ def build_table() -> Table:
                 table.update(_public(prefix, namespace, allowed))
         table.update(_factories())
         table.update(_modules())
+        table.update(torch_unlisted.operators())
     return table
 
 

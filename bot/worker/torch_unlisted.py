@@ -11,12 +11,12 @@ from typing import Any, Callable, Dict
 import torch
 
 PUBLIC = (
-    "resize_as_ segment_reduce zero_ "
+    "resize_as_ segment_reduce zero_ nn.LinearCrossEntropyOptions "
     "masked.amax masked.amin masked.argmax masked.argmin masked.cumprod masked.cumsum masked.log_softmax "
     "masked.logaddexp masked.logsumexp masked.mean masked.median masked.norm masked.normalize masked.prod "
     "masked.softmax masked.softmin masked.std masked.sum masked.var"
 ).split()
-"""Documented functions that no subclass of Tensor can override, which is why PyTorch does not list them."""
+"""Documented functions that no subclass of Tensor can override, and one options object."""
 
 PRIVATE = (
     "_chunk_cat _native_batch_norm_legit _unsafe_masked_index _unsafe_masked_index_put_accumulate "

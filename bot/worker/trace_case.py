@@ -4,7 +4,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 import torch
 import trace_names
-from trace_program import CallTracer, ProgramRecorder, tensors_within
+from trace_program import CallTracer, ProgramRecorder, register_tensors, tensors_within
 from trace_tensors import TensorTable
 from trace_values import InexpressibleError
 
@@ -39,8 +39,7 @@ class SampleCase:
         self._seed = seed
         # Copied before anything runs: an op may write to its inputs.
         self._table = TensorTable(max_bytes)
-        recorder = ProgramRecorder(self._table, seed)
-        recorder.encode_arguments([sample.input, *sample.args], sample.kwargs, first="input")
+        register_tensors(self._table, [sample.input, *sample.args], sample.kwargs, first="input")
 
     def forms(self, wanted: Sequence[str], fails: bool = False) -> Iterator[Written]:
         """The case's programs. The function form comes first and decides whether the case can be expressed.
@@ -136,7 +135,7 @@ class SampleCase:
             if not recorder.calls:
                 raise InexpressibleError("no public call was seen")
             outputs = recorder.last_output()
-        return Written(*recorder.finish(outputs, _differentiable(result), origin), form=form)
+        return Written(*recorder.finish(outputs, differentiable_outputs(result), origin), form=form)
 
     def _without_gauge(self, ran: Ran) -> Tuple[Any, bool]:
         """The result after ``output_process_fn_grad``, and whether that did anything (svd, eigh, ...)."""
@@ -148,7 +147,8 @@ class SampleCase:
         return result, result is not ran.result or len(ran.recorder.calls) > before
 
 
-def _differentiable(result: Any) -> List[torch.Tensor]:
+def differentiable_outputs(result: Any) -> List[torch.Tensor]:
+    """The tensors in an op's result that backward can start from."""
     if isinstance(result, dict):
         result = list(result.values())
     return [

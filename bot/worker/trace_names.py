@@ -7,20 +7,12 @@ from functools import lru_cache
 from typing import Any, Callable, Dict, Optional, Tuple
 
 import torch_names
-import torch_unlisted
 from torch.overrides import resolve_name
 
 
 @lru_cache(maxsize=None)
 def _names() -> Dict[Any, str]:
-    table = dict(torch_names.build_table())
-    table.update(torch_unlisted.operators())
-    return torch_names.canonical_names(table)
-
-
-@lru_cache(maxsize=None)
-def _functions() -> Dict[str, Any]:
-    return {name: function for function, name in _names().items()}
+    return torch_names.canonical_names(torch_names.build_table())
 
 
 def function_name(function: Callable[..., Any]) -> Optional[str]:
@@ -29,12 +21,6 @@ def function_name(function: Callable[..., Any]) -> Optional[str]:
         return _names().get(function)
     except TypeError:  # it cannot be hashed
         return None
-
-
-def module_name(cls: type) -> Optional[str]:
-    """``nn.Conv2d`` for ``torch.nn.Conv2d``; None for a class that a program may not name."""
-    name = function_name(cls)
-    return name if name is not None and name.startswith("nn.") else None
 
 
 def split_attribute(function: Callable[..., Any]) -> Tuple[str, str]:

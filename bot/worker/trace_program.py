@@ -1,5 +1,6 @@
 """ProgramRecorder: writes the calls of one case down as a program while they run."""
 
+import dataclasses
 import hashlib
 import json
 import struct
@@ -45,6 +46,30 @@ def _has_generator(values: Sequence[Any]) -> bool:
     return any(isinstance(value, torch.Generator) for value in values)
 
 
+def register_tensors(
+    table: TensorTable, args: Sequence[Any], kwargs: Dict[str, Any], first: str = "arg0"
+) -> None:
+    """Add every tensor within a call's arguments, as it is now, named after its place. Raises InexpressibleError."""
+
+    def reference(value: Any, where: str) -> Optional[Dict[str, Any]]:
+        if isinstance(value, torch.Tensor):
+            return {"ref": table.add(value, where)}
+        return {} if _constructor(value) else None
+
+    encoder = ValueEncoder(reference)
+    for index, value in enumerate(args):
+        encoder.encode(value, "arg%d" % index if index else first)
+    for name, value in kwargs.items():
+        encoder.encode(keyword_value(name, value), name)
+
+
+def _constructor(value: Any) -> Optional[str]:
+    """The canonical name of the class of an options object (a dataclass), or None."""
+    if isinstance(value, type) or not dataclasses.is_dataclass(value):
+        return None
+    return trace_names.function_name(type(value))
+
+
 class ProgramRecorder:
     """Runs calls and records them. One recorder makes one program; it does not survive an InexpressibleError."""
 
@@ -68,18 +93,37 @@ class ProgramRecorder:
             return {"ref": name, "path": list(path)} if path else {"ref": name}
         if isinstance(value, torch.Tensor):
             return {"ref": self._table.add(value, where)}
-        return None
+        constructor = _constructor(value)
+        return self._construct(constructor, value) if constructor else None
+
+    def _construct(self, fn: str, value: Any) -> Dict[str, Any]:
+        """Record the call that makes an options object from those of its fields that are off their defaults."""
+        fields = {
+            field.name: getattr(value, field.name)
+            for field in dataclasses.fields(value)
+            if field.init and getattr(value, field.name) != field.default
+        }
+        _, keywords = self.encode_arguments((), fields)
+        call: Dict[str, Any] = {
+            "fn": fn,
+            "result": self._table.fresh_name("r%d" % len(self._calls)),
+        }
+        if keywords:
+            call["kwargs"] = keywords
+        self._calls.append(call)
+        self._results[id(value)] = (call["result"], ())
+        self._alive.append(value)
+        return {"ref": call["result"]}
 
     def encode_arguments(
-        self, args: Sequence[Any], kwargs: Dict[str, Any], first: str = "arg0"
+        self, args: Sequence[Any], kwargs: Dict[str, Any]
     ) -> Tuple[List[Any], Dict[str, Any]]:
         """Arguments in the value grammar; a new tensor is named after its position or keyword.
 
         Raises InexpressibleError.
         """
         encoded = [
-            self._encoder.encode(value, "arg%d" % index if index else first)
-            for index, value in enumerate(args)
+            self._encoder.encode(value, "constant%d" % index) for index, value in enumerate(args)
         ]
         keywords = {
             name: self._encoder.encode(keyword_value(name, value), name)
@@ -93,8 +137,11 @@ class ProgramRecorder:
         function: Callable[..., Any],
         args: Sequence[Any],
         kwargs: Dict[str, Any],
+        draws: bool = True,
     ) -> Any:
-        """Record a call and run it. Raises InexpressibleError, and whatever the call raises; it is then the last call."""
+        """Record a call and run it. Unless ``draws``, its random numbers do not show in the outcome.
+
+        Raises InexpressibleError, and whatever the call raises; it is then the last call."""
         encoded, keywords = self.encode_arguments(args, kwargs)
         call: Dict[str, Any] = {
             "fn": fn,
@@ -107,7 +154,7 @@ class ProgramRecorder:
         self._calls.append(call)
         before = torch.get_rng_state()
         result = function(*args, **kwargs)
-        drew = not torch.equal(before, torch.get_rng_state())
+        drew = draws and not torch.equal(before, torch.get_rng_state())
         self.random = self.random or drew or _has_generator([*args, *kwargs.values()])
         found = list(tensors_within(result))
         if not found and fn not in EFFECTS and not isinstance(result, torch.nn.Module):
@@ -132,7 +179,8 @@ class ProgramRecorder:
         """Write a module's parameters and buffers down, by name, with their exact bytes."""
         names: Dict[str, str] = {}
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
-            names[name] = self._table.add(tensor, "%s.%s" % (result, name))
+            # Parameters are leaves by being parameters; the tensors that fill them are plain data.
+            names[name] = self._table.add(tensor.detach(), "%s.%s" % (result, name))
         if names:
             self._state[result] = names
 

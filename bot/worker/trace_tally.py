@@ -24,11 +24,6 @@ class Tally:
         """The case that was offered last did not."""
         self._skipped[reason] = self._skipped.get(reason, 0) + 1
 
-    def lost(self, reason: str) -> None:
-        """A case that could not even be made: offered and skipped."""
-        self.case()
-        self.skip(reason)
-
     def is_new(self, digest: str) -> bool:
         """Whether no program of this request had the digest before."""
         if digest in self._digests:
