@@ -56,7 +56,10 @@ class Launch:
     environment: dict[str, str]
     limits: dict[str, int]
     scratch: Path | None  # a private folder to delete at the end
-    pass_fds: tuple[int, ...] = ()
+    pass_fds: tuple[int, ...] = ()  # to be closed once it is started
+    signals_by_status: bool = (
+        False  # a sandbox's own process reports a signal as exit 128 + its number
+    )
 
     def guarded(self, frames: Sequence[int]) -> list[str]:
         """The command line of the guard that starts it."""
@@ -115,7 +118,9 @@ class Launcher:
             bounds["AS"] = self.address_space_bytes
         if self.wrap is not None:
             wrapped = self.wrap(command, variables, self.target)
-            return Launch(wrapped.command, wrapped.environment, bounds, None, wrapped.pass_fds)
+            return Launch(
+                wrapped.command, wrapped.environment, bounds, None, wrapped.pass_fds, True
+            )
         scratch = Path(tempfile.mkdtemp(prefix="opdiff-worker-"))
         variables |= {"HOME": str(scratch), "TMPDIR": str(scratch)}
         return Launch(command, variables, bounds, scratch)

@@ -17,7 +17,7 @@ from bot.targets.job import Job, JobResult, Limits, PoolTarget
 from bot.targets.lane import Answers, Event, Lane, LaneEnd, PutOff, WorkerCounts
 from bot.targets.launch import Launcher
 from bot.targets.outcome import RawOutcome
-from bot.targets.sandbox import Sandbox
+from bot.targets.sandbox import Sandbox, probe_sandbox
 from bot.targets.watchdog import MemoryWatchdog
 from bot.worker.protocol import Header
 
@@ -70,7 +70,9 @@ class Pool:
 
     ``hello_options``, by framework, are merged into the ``hello`` that a worker gets (``{"oneflow": {"mapping": ..}}``).
     ``host_environment`` is the bot's environment, of which workers see next to nothing. ``address_space_bytes``, by
-    framework, sets RLIMIT_AS where the framework bears it; resident memory is bounded for all.
+    framework, sets RLIMIT_AS where the framework bears it; resident memory is bounded for all. Untrusted targets run in
+    ``sandbox`` (found out when None), which shows them only what they need; ``hidden`` are folders to cover even if
+    they lie inside that: the report's, the repository, the caches.
     """
 
     def __init__(
@@ -83,12 +85,13 @@ class Pool:
         host_environment: Mapping[str, str] | None = None,
         address_space_bytes: Mapping[str, int] | None = None,
         sandbox: Sandbox | None = None,
+        hidden: Sequence[Path] = (),
     ) -> None:
         self._limits = limits or Limits()
         self._watchdog = MemoryWatchdog(self._limits.memory_bytes)
         host = os.environ if host_environment is None else host_environment
         if sandbox is None and any(target.untrusted for target in targets):
-            sandbox = Sandbox.probe()
+            sandbox = probe_sandbox(hidden)
         self._sandbox = sandbox
         self._lanes: list[Lane] = []
         for number, target in enumerate(targets):

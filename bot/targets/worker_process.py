@@ -100,8 +100,9 @@ class WorkerProcess:
                 start_new_session=True,
             )
         finally:
-            for fd in (theirs_in, theirs_out, theirs_words):
+            for fd in (theirs_in, theirs_out, theirs_words, *launch.pass_fds):
                 os.close(fd)
+        self._signals_by_status = launch.signals_by_status
         self._poll = select.poll()
         for fd in (self._out, self._words, self._wake):
             self._poll.register(fd, select.POLLIN)
@@ -295,7 +296,8 @@ class WorkerProcess:
             return WorkerDeath(
                 "crash", "protocol", f"it closed its pipe and went on\n{words}".strip()
             )
-        return WorkerDeath("crash", manner_of_death(self._guard.returncode), words)
+        manner = manner_of_death(self._guard.returncode, self._signals_by_status)
+        return WorkerDeath("crash", manner, words)
 
     def _drain_words(self) -> None:
         end = time.monotonic() + 1.0
@@ -335,9 +337,11 @@ class WorkerProcess:
             os.eventfd_write(self._wake, 1)
 
 
-def manner_of_death(returncode: int) -> str:
-    """``SIGABRT`` or ``exit 3`` for a guard's return code; a sandbox reports a signal as 128 + its number."""
-    number = -returncode if returncode < 0 else returncode - 128
+def manner_of_death(returncode: int, signals_by_status: bool = False) -> str:
+    """``SIGABRT`` or ``exit 3`` for a guard's return code."""
+    number = -returncode
+    if signals_by_status and returncode > 128:
+        number = returncode - 128
     if number > 0:
         with contextlib.suppress(ValueError):
             return signal.Signals(number).name

@@ -119,8 +119,8 @@ def read_limits():
 
 def read_status():
     with open("/proc/self/status") as file:
-        fields = dict(line.rstrip().split(":\t", 1) for line in file if ":\t" in line)
-    return {name: fields[name] for name in ("CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")}
+        fields = dict(line.split(":", 1) for line in file if ":" in line)
+    return {name: fields[name].strip() for name in ("CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")}
 
 
 def libc_call(name, *arguments):
