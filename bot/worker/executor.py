@@ -54,14 +54,17 @@ def run_program(framework: Framework, program_id: int, blob: bytes, address: int
     return run.header(program_id), run.payload
 
 
-def describe(error: BaseException) -> Tuple[str, str]:
+def describe(error: Exception, framework: Optional[Framework] = None) -> Tuple[str, str]:
     """An exception's class name and message, without addresses, ids and what is over 2,000 characters."""
+    name = type(error).__name__
     try:
         message = str(error)
+        if framework is not None:
+            name, message = framework.describe(error)
     except Exception:
         message = "(its message cannot be read)"
     message = _OBJECT_ID.sub("id=0", _ADDRESS.sub("0x0", message))
-    return type(error).__name__[:200], message[:MAX_MESSAGE].encode("utf-8", "replace").decode()
+    return name[:200], message[:MAX_MESSAGE].encode("utf-8", "replace").decode()
 
 
 Path = Tuple[int, ...]
@@ -140,13 +143,12 @@ class _Run:
                 raise RefusedError("tensor %r lies outside the program's data" % spec["name"])
             dtype = spec["dtype"]
             if users[index] == 1 and _is_whole(spec, nbytes):
-                tensor = bases[index] = framework.owned(
+                tensor, bases[index] = framework.owned(
                     dtype, spec["shape"], address + start, nbytes
                 )
             else:
                 if bases[index] is None:
-                    count = nbytes // ITEM_BYTES[dtype]
-                    bases[index] = framework.owned(dtype, [count], address + start, nbytes)
+                    bases[index] = framework.storage(dtype, address + start, nbytes)
                 tensor = framework.view(
                     bases[index],
                     dtype,
@@ -241,7 +243,7 @@ class _Run:
     def fail(self, error: Exception, name: str) -> None:
         """Take an exception of the framework as this program's end."""
         self.status = self.framework.classify(error, name, self.phase)
-        self.error = describe(error)
+        self.error = describe(error, self.framework)
 
     def stop(self, status: str, error: Exception) -> None:
         """End for a reason that is not the framework's doing."""
@@ -325,6 +327,7 @@ class _Run:
     def observe_side_effects(self, tensors: List[Any], storages: List[Any], address: int) -> None:
         """Inputs whose bytes or shape are no longer what the program gave."""
         framework = self.framework
+        framework.synchronize()
         changed = [
             base is not None
             and framework.changed(base, address + storage["offset"], storage["nbytes"])

@@ -70,13 +70,20 @@ class Framework:
 
     # Tensors in.
 
-    def owned(self, dtype: str, shape: Sequence[int], address: int, nbytes: int) -> Any:
-        """A new contiguous tensor that owns a copy of the ``nbytes`` at ``address``. Raises UnsupportedError."""
+    def owned(self, dtype: str, shape: Sequence[int], address: int, nbytes: int) -> Tuple[Any, Any]:
+        """A new contiguous tensor with a copy of the ``nbytes`` at ``address``, and its storage.
+
+        Raises UnsupportedError.
+        """
+        raise NotImplementedError
+
+    def storage(self, dtype: str, address: int, nbytes: int) -> Any:
+        """A storage with a copy of the ``nbytes`` at ``address``, for :meth:`view`. Raises UnsupportedError."""
         raise NotImplementedError
 
     def view(
         self,
-        base: Any,
+        storage: Any,
         dtype: str,
         shape: Sequence[int],
         strides: Sequence[int],
@@ -84,7 +91,7 @@ class Framework:
         conj: bool,
         neg: bool,
     ) -> Any:
-        """A tensor over the storage of the flat tensor ``base``; counts in elements. Raises UnsupportedError."""
+        """A tensor over a storage; strides and offset in elements. Raises UnsupportedError."""
         raise NotImplementedError
 
     def require_grad(self, tensor: Any) -> None:
@@ -101,8 +108,8 @@ class Framework:
         """A tensor's values in host memory, conj and neg bits resolved; waits for pending work."""
         raise NotImplementedError
 
-    def changed(self, base: Any, address: int, nbytes: int) -> bool:
-        """Whether the storage of a tensor that :meth:`owned` made no longer holds the ``nbytes`` at ``address``."""
+    def changed(self, storage: Any, address: int, nbytes: int) -> bool:
+        """Whether a storage no longer holds the ``nbytes`` at ``address`` that it was made with."""
         raise NotImplementedError
 
     def shape(self, tensor: Any) -> Tuple[int, ...]:
@@ -154,6 +161,10 @@ class Framework:
     def classify(self, error: Exception, name: str, phase: str) -> str:
         """``exception``, or ``unsupported`` where the error says that this framework lacks something."""
         return "unsupported" if isinstance(error, UnsupportedError) else "exception"
+
+    def describe(self, error: Exception) -> Tuple[str, str]:
+        """An exception's class name and message, freed of what says nothing about the cause."""
+        return type(error).__name__, str(error)
 
     def lookup(self, name: str) -> Callable[..., Any]:
         """The callable of a canonical name. Raises UnsupportedError or RefusedError; never looks anywhere but in the table."""

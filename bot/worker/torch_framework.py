@@ -94,21 +94,28 @@ class TorchFramework(Framework):
         if torch.get_default_dtype() is not self._default_dtype:
             torch.set_default_dtype(self._default_dtype)
 
-    def owned(self, dtype: str, shape: Sequence[int], address: int, nbytes: int) -> Any:
+    def owned(self, dtype: str, shape: Sequence[int], address: int, nbytes: int) -> Tuple[Any, Any]:
         """A new contiguous tensor with a copy of the bytes; PyTorch's allocator aligns it to 64 bytes."""
         kind = _DTYPES.get(dtype)
         if kind is None:
             raise UnsupportedError("torch %s has no dtype %s" % (torch.__version__, dtype))
         tensor = torch.empty(shape, dtype=kind)
-        if tensor.numel() * ITEM_BYTES[dtype] > nbytes:
+        size = tensor.numel() * ITEM_BYTES[dtype]
+        if size > nbytes:
             raise RefusedError("a tensor larger than its bytes")
-        if nbytes:
-            ctypes.memmove(tensor.data_ptr(), address, tensor.numel() * ITEM_BYTES[dtype])
-        return tensor if self.on_cpu else tensor.to(self.device)
+        if size:
+            ctypes.memmove(tensor.data_ptr(), address, size)
+        if not self.on_cpu:
+            tensor = tensor.to(self.device)
+        return tensor, tensor
+
+    def storage(self, dtype: str, address: int, nbytes: int) -> Any:
+        """A flat tensor that holds the bytes."""
+        return self.owned(dtype, [nbytes // ITEM_BYTES[dtype]], address, nbytes)[0]
 
     def view(
         self,
-        base: Any,
+        storage: Any,
         dtype: str,
         shape: Sequence[int],
         strides: Sequence[int],
@@ -116,7 +123,8 @@ class TorchFramework(Framework):
         conj: bool,
         neg: bool,
     ) -> Any:
-        """An alias of ``base`` with this layout that PyTorch does not count as a view of it."""
+        """An alias of the storage with this layout that PyTorch does not count as a view of it."""
+        base = storage
         if _NAMES[base.dtype] != dtype:
             base = _reinterpret(base, dtype)
         tensor = base.as_strided(shape, strides, offset).detach()
@@ -167,14 +175,14 @@ class TorchFramework(Framework):
             address = tensor.data_ptr()
         return name, shape, ctypes.string_at(address, nbytes)
 
-    def changed(self, base: Any, address: int, nbytes: int) -> bool:
-        """Whether the storage that :meth:`owned` made no longer holds the bytes at ``address``."""
-        size = min(nbytes, base.numel() * base.element_size())
+    def changed(self, storage: Any, address: int, nbytes: int) -> bool:
+        """Whether the storage no longer holds the bytes at ``address``."""
+        size = min(nbytes, storage.numel() * storage.element_size())
         if not size:
             return False
         if not self.on_cpu:
-            base = base.detach().cpu()
-        return ctypes.string_at(base.data_ptr(), size) != ctypes.string_at(address, size)
+            storage = storage.detach().cpu()
+        return ctypes.string_at(storage.data_ptr(), size) != ctypes.string_at(address, size)
 
     def shape(self, tensor: Any) -> Tuple[int, ...]:
         """The shape as a tuple."""

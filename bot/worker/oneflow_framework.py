@@ -1,0 +1,351 @@
+"""OneFlow 0.8 and 0.9 on the CPU or CUDA, called by PyTorch's canonical op names."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import re
+import types
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+
+import numpy
+
+os.environ.setdefault("GLOG_minloglevel", "2")  # the import itself warns of a missing GPU
+
+import oneflow
+from framework import (
+    ITEM_BYTES,
+    MAX_TENSOR_BYTES,
+    Framework,
+    Read,
+    RefusedError,
+    StartError,
+    UnsupportedError,
+    known_names,
+)
+from op_mapping import adapters
+
+_DTYPES: Dict[str, Any] = {
+    name: getattr(oneflow, name) for name in ITEM_BYTES if hasattr(oneflow, name)
+}
+_NAMES: Dict[Any, str] = {dtype: name for name, dtype in _DTYPES.items()}
+_NUMPY: Dict[str, Any] = {
+    name: numpy.dtype(name)
+    for name in ("bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64")
+}
+ALIGNMENT = 64
+VERSION = str(oneflow.__version__)
+OPTIONS = frozenset(("threads",))
+
+_NOISE = re.compile(r"\x1b\[[0-9;]*m|\n  File [^\n]*\n[^\n]*|/[^\s:\"]*/")
+_OP_COUNTER = re.compile(r"(op_name: \D*)\d+")
+_LACKS = re.compile(
+    # OneFlow's argument parser, and Python's for what it wraps: the op does not have such a signature.
+    r"received an invalid combination of arguments|positional arguments? but|must be .*, not <class|"
+    r"unexpected keyword argument|takes no (keyword )?arguments|takes (at most|at least|exactly) |"
+    r"missing required argument|missing \d+ required|got multiple values for|"
+    r"invalid keyword argument|cannot be interpreted as an integer|argument \d+ must be|"
+    # No kernel, no implementation.
+    r"op_kernel_not_found_error|unimplemented_error|todo_error|Cannot find the kernel matching|"
+    r"[Nn]ot (yet )?support|[Uu]nsupported|[Nn]ot (yet )?implemented|"
+    r"is not valid to OneFlow data type"
+)
+_LACKS_GRADIENT = re.compile(r"GetOrCreateOpGradClosure|CheckAndInitOutGrads")
+_NAMESPACES: Tuple[Tuple[str, Any], ...] = (
+    ("nn.functional.", oneflow.nn.functional),
+    ("nn.init.", oneflow.nn.init),
+    ("nn.", oneflow.nn),
+    ("linalg.", oneflow.linalg),
+    ("Tensor.", oneflow.Tensor),
+    ("special.", getattr(oneflow, "special", None)),
+    ("fft.", getattr(oneflow, "fft", None)),
+    ("", oneflow),
+)
+_FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+)
+
+
+class OneFlowFramework(Framework):
+    """One OneFlow. Inputs share memory with NumPy arrays of ours, which gives them exact layouts and aliasing."""
+
+    name = "oneflow"
+
+    def __init__(
+        self, device: str, options: Dict[str, str], threads: int, mapping: Dict[str, Any]
+    ) -> None:
+        super().__init__()
+        if device != "cpu":
+            raise StartError("oneflow runs on the cpu only here, not on %r" % device)
+        self.threads = int(options.get("threads") or threads)
+        self.options = options
+        oneflow.set_num_threads(self.threads)
+        self.known = known_names()
+        self.table = build_table(self.known)
+        self.adapters = adapters(mapping)
+        self._sync = oneflow._oneflow_internal.eager.Sync
+        self._module_class = oneflow.nn.Module
+        self._tensor_class = oneflow.Tensor
+        self._default_dtype = oneflow.get_default_dtype()
+
+    def facts(self) -> Dict[str, Any]:
+        """Version, build and device, for the report."""
+        return {
+            "version": str(oneflow.__version__),
+            "device": "cpu",
+            "device_name": "",
+            "git_version": str(getattr(oneflow, "__git_commit__", "") or ""),
+            "cuda": "",
+            "capability": "",
+            "threads": self.threads,
+            "options": dict(sorted(self.options.items())),
+        }
+
+    def reset(self, seed: int) -> None:
+        """Reseed OneFlow, NumPy and random; put back the global switches that an op could have left turned."""
+        oneflow.default_generator.manual_seed(seed)
+        numpy.random.seed(seed & 0xFFFFFFFF)
+        random.seed(seed)
+        if not oneflow.is_grad_enabled():
+            oneflow.autograd.set_grad_enabled(True)
+        if oneflow.get_default_dtype() != self._default_dtype:
+            oneflow.set_default_dtype(self._default_dtype)
+
+    def owned(self, dtype: str, shape: Sequence[int], address: int, nbytes: int) -> Tuple[Any, Any]:
+        """A tensor over a 64-byte aligned NumPy array with a copy of the bytes."""
+        if dtype == "bfloat16":
+            tensor = _bfloat16(shape, address, nbytes)
+            return tensor, _Snapshot(self, tensor)
+        memory = self.storage(dtype, address, nbytes)
+        return oneflow.from_numpy(memory.reshape(shape)), memory
+
+    def storage(self, dtype: str, address: int, nbytes: int) -> Any:
+        """A flat, 64-byte aligned NumPy array with a copy of the bytes."""
+        kind = _NUMPY.get(dtype)
+        if kind is None:
+            raise UnsupportedError("oneflow %s takes no input of dtype %s" % (VERSION, dtype))
+        memory = numpy.empty(nbytes + ALIGNMENT, numpy.uint8)
+        start = -memory.ctypes.data % ALIGNMENT
+        memory = memory[start : start + nbytes]
+        if nbytes:
+            ctypes.memmove(memory.ctypes.data, address, nbytes)
+        return memory[: nbytes - nbytes % kind.itemsize].view(kind)
+
+    def view(
+        self,
+        storage: Any,
+        dtype: str,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+        conj: bool,
+        neg: bool,
+    ) -> Any:
+        """A tensor that shares the array's memory with exactly this layout."""
+        if conj or neg:
+            raise UnsupportedError("oneflow has no conj or neg bit")
+        if storage.dtype != _NUMPY.get(dtype):
+            raise UnsupportedError("oneflow has no alias of %s as %s" % (storage.dtype, dtype))
+        last = offset + sum((n - 1) * s for n, s in zip(shape, strides))
+        if 0 not in shape and last >= storage.size:
+            raise RefusedError("a tensor that reaches outside its storage")
+        steps = [step * storage.itemsize for step in strides]
+        array = numpy.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
+        return oneflow.from_numpy(array)
+
+    def require_grad(self, tensor: Any) -> None:
+        """Make it a leaf that wants a gradient."""
+        tensor.requires_grad_()
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether it is a oneflow.Tensor."""
+        return isinstance(value, oneflow.Tensor)
+
+    def read(self, tensor: Any) -> Read:
+        """Values in host memory; waits until they are computed. bfloat16 by way of float32, which holds it exactly."""
+        name = _NAMES.get(tensor.dtype)
+        if name is None:
+            raise UnsupportedError("a result of dtype %s" % tensor.dtype)
+        shape = list(tensor.shape)
+        size = ITEM_BYTES[name]
+        for length in shape:
+            size *= length
+        if size > MAX_TENSOR_BYTES:
+            raise UnsupportedError("a result of %d bytes" % size)
+        if name == "bfloat16":
+            wide = tensor.detach().to(oneflow.float32).numpy()
+            return name, shape, (wide.view(numpy.uint32) >> 16).astype(numpy.uint16).tobytes()
+        return name, shape, tensor.numpy().tobytes()
+
+    def changed(self, storage: Any, address: int, nbytes: int) -> bool:
+        """Whether the memory under an input no longer holds the bytes at ``address``."""
+        if isinstance(storage, _Snapshot):
+            return storage.changed()
+        size = storage.nbytes
+        return size > 0 and (
+            ctypes.string_at(storage.ctypes.data, size) != ctypes.string_at(address, size)
+        )
+
+    def shape(self, tensor: Any) -> Tuple[int, ...]:
+        """The shape as a tuple."""
+        return tuple(tensor.shape)
+
+    def synchronize(self) -> None:
+        """Wait for everything that was asked for: OneFlow computes asynchronously."""
+        self._sync()
+
+    def backward(self, outputs: List[Any], gradients: List[Any]) -> None:
+        """Run backward from all outputs at once."""
+        for output in outputs:
+            if not output.requires_grad:
+                raise UnsupportedError("oneflow has no gradient for what made this output")
+        oneflow.autograd.backward(outputs, gradients)
+
+    def gradient(self, leaf: Any) -> Optional[Any]:
+        """The leaf's ``grad``."""
+        return leaf.grad
+
+    def is_module(self, value: Any) -> bool:
+        """Whether it is a oneflow.nn.Module."""
+        return isinstance(value, oneflow.nn.Module)
+
+    def module_state(self, module: Any) -> List[Tuple[str, str, Any]]:
+        """Parameters, then buffers, in the module's order."""
+        entries = [("parameter", key, value) for key, value in module.named_parameters()]
+        return entries + [("buffer", key, value) for key, value in module.named_buffers()]
+
+    def load_state(self, module: Any, state: Dict[str, Any]) -> None:
+        """Copy the program's tensors into the module's own."""
+        slots = {key: tensor for _, key, tensor in self.module_state(module)}
+        with oneflow.no_grad():
+            for key, tensor in state.items():
+                slot = slots.get(key)
+                if slot is None or tuple(slot.shape) != tuple(tensor.shape):
+                    raise UnsupportedError("oneflow's module has no such parameter as %s" % key)
+                if slot.dtype == tensor.dtype:
+                    slot.copy_(tensor)
+                else:
+                    slot.data = tensor
+
+    def argument(self, key: str, value: Any) -> Any:
+        """Dtypes, devices, sizes and generators; OneFlow has no layouts and memory formats."""
+        if key == "dtype":
+            dtype = _DTYPES.get(value)
+            if dtype is None:
+                raise UnsupportedError("oneflow %s has no dtype %s" % (VERSION, value))
+            return dtype
+        if key == "device":
+            if value not in ("target", "cpu"):
+                raise UnsupportedError("oneflow has no device %s" % value)
+            return oneflow.device("cpu")
+        if key == "size":
+            return oneflow.Size(value)
+        if key == "generator":
+            return oneflow.Generator("cpu").manual_seed(int(value))
+        if key in ("layout", "memory_format"):
+            raise UnsupportedError("oneflow has no %s" % key)
+        raise RefusedError("not a value: %r" % key)
+
+    def is_plain_sequence(self, result: Any) -> bool:
+        """Whether it is a oneflow.Size."""
+        return isinstance(result, oneflow.Size)
+
+    def value(self, result: Any) -> Any:
+        """Sizes, dtypes and devices in the program's grammar."""
+        if isinstance(result, oneflow.Size):
+            return {"size": [int(length) for length in result]}
+        if isinstance(result, oneflow.dtype):
+            return {"dtype": _NAMES.get(result, str(result).replace("oneflow.", ""))}
+        if isinstance(result, oneflow.device):
+            return {"device": "target"}
+        return super().value(result)
+
+    def classify(self, error: Exception, name: str, phase: str) -> str:
+        """Unsupported: OneFlow says that it has no such signature, kernel, dtype or gradient."""
+        if isinstance(error, (UnsupportedError, NotImplementedError)):
+            return "unsupported"
+        text = str(error)
+        if _LACKS.search(text) or (phase == "backward" and _LACKS_GRADIENT.search(text)):
+            return "unsupported"
+        return "exception"
+
+    def describe(self, error: Exception) -> Tuple[str, str]:
+        """OneFlow colours its messages for a terminal, and names source lines of the machine it was built on."""
+        text = _OP_COUNTER.sub(r"\1", _NOISE.sub("", str(error)))
+        return type(error).__name__, text.strip()
+
+
+class _Snapshot:
+    """What an input held when it was made, where it does not share memory with an array of ours."""
+
+    def __init__(self, framework: OneFlowFramework, tensor: Any) -> None:
+        self._framework = framework
+        self._tensor = tensor
+        self._before = framework.read(tensor)[2]
+
+    def changed(self) -> bool:
+        return self._framework.read(self._tensor)[2] != self._before
+
+
+def make(hello: Dict[str, Any]) -> OneFlowFramework:
+    """A OneFlow ready to run programs. Raises StartError for an unknown option or device."""
+    options = {str(key): str(value) for key, value in hello.get("options", {}).items()}
+    unknown = sorted(set(options) - OPTIONS)
+    if unknown:
+        raise StartError(
+            "oneflow has no target option %s; known are %s"
+            % (", ".join(unknown), ", ".join(sorted(OPTIONS)))
+        )
+    return OneFlowFramework(
+        hello.get("device", "cpu"), options, int(hello.get("threads", 1)), hello.get("mapping", {})
+    )
+
+
+def build_table(known: Iterable[str]) -> Dict[str, Callable[..., Any]]:
+    """Canonical name -> OneFlow's callable of the same public path.
+
+    The names are those that PyTorch's own list allows (``ops/names.txt``), so nothing is found by walking; module
+    classes that PyTorch lacks are added as ``oneflow.nn.X``.
+    """
+    table: Dict[str, Callable[..., Any]] = {}
+    for name in known:
+        for prefix, namespace in _NAMESPACES:
+            if name.startswith(prefix):
+                found = _public(namespace, name[len(prefix) :], prefix)
+                if found is not None:
+                    table[name] = found
+                break
+    for name in dir(oneflow.nn):
+        cls = getattr(oneflow.nn, name)
+        if _is_module_class(cls) and "nn." + name not in known and name != "Module":
+            table["oneflow.nn." + name] = cls
+    for method in ("__call__", "eval", "train"):
+        table["nn.Module." + method] = getattr(oneflow.nn.Module, method)
+    return table
+
+
+def _public(namespace: Any, attribute: str, prefix: str) -> Optional[Callable[..., Any]]:
+    if prefix == "Tensor." and attribute.endswith(".__get__"):
+        found = getattr(namespace, attribute[: -len(".__get__")], None)
+        if isinstance(found, (property, types.GetSetDescriptorType)):
+            return found.__get__
+        return None
+    found = getattr(namespace, attribute, None) if "." not in attribute else None
+    if prefix == "nn.":
+        return found if _is_module_class(found) else None
+    return found if isinstance(found, _FUNCTIONS) else None
+
+
+def _is_module_class(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, oneflow.nn.Module)
+
+
+def _bfloat16(shape: Sequence[int], address: int, nbytes: int) -> Any:
+    """From float32 values that bfloat16 holds exactly: OneFlow takes no bfloat16 from NumPy."""
+    bits = numpy.frombuffer(ctypes.string_at(address, nbytes), numpy.uint16)
+    wide = (bits.astype(numpy.uint32) << 16).view(numpy.float32).reshape(shape)
+    return oneflow.from_numpy(wide).to(oneflow.bfloat16)
