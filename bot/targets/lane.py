@@ -29,10 +29,9 @@ DEFERRED_BYTES = 512 << 20  # blobs put aside for the end; above it, jobs run in
 
 # Outcomes of small programs come every few microseconds. Reading each for itself would cost more than running it,
 # so between reads the lane lets some gather; the worker goes on meanwhile, since its pipe and next batch are there.
-GATHER_SECONDS = 0.0005
-GATHER_BELOW_SECONDS = 0.004
-GATHER_BELOW_BYTES = 256 << 10
-GATHER_MIN_AHEAD = 8
+NAP_SECONDS = 0.004
+NAP_BYTES = 256 << 10  # a quarter of the pipe
+NAP_MIN_OUTCOMES = 4  # fewer are not worth a nap
 
 MAX_LIES = 10
 SPARE_MIN_FREE_BYTES = 3 << 30
@@ -316,15 +315,15 @@ class Lane:
             self._replace_liar(wrong)
 
     def _gather(self, frames: list[Frame]) -> None:
+        """Nap while outcomes gather, as long as neither the pipe fills nor the worker runs out of programs."""
         now = time.monotonic()
-        quick = now - self._last_read < GATHER_BELOW_SECONDS
+        elapsed = now - self._last_read
         self._last_read = now
-        if (
-            quick
-            and len(self._outstanding) >= GATHER_MIN_AHEAD
-            and sum(len(payload) for _, payload in frames) < GATHER_BELOW_BYTES
-        ):
-            time.sleep(GATHER_SECONDS)
+        size = sum(len(payload) for _, payload in frames) + 1
+        most = min(NAP_SECONDS, elapsed * NAP_BYTES / size)
+        most = min(most, elapsed * len(self._outstanding) / (2 * len(frames)))
+        if most / elapsed * len(frames) >= NAP_MIN_OUTCOMES:
+            time.sleep(most)
         self._deadline = time.monotonic() + self._limits.program_seconds
 
     def _match(self, frames: list[Frame]) -> tuple[list[tuple[int, RawOutcome]], Lie | None]:

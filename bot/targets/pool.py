@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,13 +14,11 @@ from typing import Any, Self
 from bot.targets.batch import BATCH_BYTES, BATCH_JOBS, Batch, make_batch
 from bot.targets.job import Job, JobResult, Limits, PoolTarget
 from bot.targets.lane import Answers, Event, Lane, LaneEnd, PutOff, WorkerCounts
-from bot.targets.launch import Launcher
+from bot.targets.launcher import WORKER_DIRECTORY, make_hello, make_launcher
 from bot.targets.outcome import RawOutcome
 from bot.targets.sandbox import Sandbox, probe_sandbox
 from bot.targets.watchdog import MemoryWatchdog
 from bot.worker.protocol import Header
-
-WORKER_DIRECTORY = Path(__file__).resolve().parent.parent / "worker"
 
 WINDOW_JOBS = 4 * BATCH_JOBS  # taken from the caller and not yet given back
 WINDOW_BYTES = 64 << 20  # of their blobs
@@ -89,32 +86,20 @@ class Pool:
     ) -> None:
         self._limits = limits or Limits()
         self._watchdog = MemoryWatchdog(self._limits.memory_bytes)
-        host = os.environ if host_environment is None else host_environment
-        if sandbox is None and any(target.untrusted for target in targets):
-            sandbox = probe_sandbox(hidden)
         self._sandbox = sandbox
+        if sandbox is None and any(target.untrusted for target in targets):
+            self._sandbox = probe_sandbox(hidden)
         self._lanes: list[Lane] = []
         for number, target in enumerate(targets):
-            framework = target.environment.framework
-            wrap = None
-            if target.untrusted and sandbox is not None and sandbox.unisolated is None:
-                wrap = sandbox.wrapper(worker_directory)
-            launcher = Launcher(
+            launcher = make_launcher(
                 target,
                 self._limits,
-                worker_directory,
-                host,
-                wrap,
-                (address_space_bytes or {}).get(framework),
+                worker_directory=worker_directory,
+                host_environment=host_environment,
+                sandbox=self._sandbox,
+                address_space_bytes=(address_space_bytes or {}).get(target.environment.framework),
             )
-            hello = {
-                "framework": framework,
-                "device": target.target.device,
-                "options": dict(target.target.options),
-                "threads": self._limits.threads,
-                "mapping": {},
-                **(hello_options or {}).get(framework, {}),
-            }
+            hello = make_hello(target, self._limits, hello_options or {})
             self._lanes.append(Lane(number, launcher, hello, self._watchdog))
         self._stopping = False
         self._running: _Run | None = None

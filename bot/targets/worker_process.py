@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import psutil
@@ -221,6 +221,25 @@ class WorkerProcess:
                 return frames
             if self._out_ended:
                 raise self._death()
+
+    def ask(
+        self, header: Header, *payload: bytes, until: str, seconds: float
+    ) -> Iterator[tuple[Header, bytes]]:
+        """Send a message and yield the answers, the one of type ``until`` last.
+
+        ``seconds`` is the longest wait for any one answer. Raises WorkerDeath, also for an answer that is not JSON.
+        """
+        self.wait_ready()
+        self.send(encode_header(header), *payload)
+        while True:
+            for raw, data in self.receive(time.monotonic() + seconds):
+                try:
+                    answer = decode_header(raw)
+                except ProtocolError as error:
+                    raise self.lie(str(error)) from None
+                yield answer, data
+                if answer.get("type") == until:
+                    return
 
     def _read_frames(self) -> list[Frame]:
         try:
