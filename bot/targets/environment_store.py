@@ -26,6 +26,7 @@ from bot.targets.interpreter_environment import read_interpreter
 from bot.targets.interpreters import Interpreter, InterpreterFinder
 from bot.targets.recipes import Recipe, RecipeBook, load_recipes
 from bot.targets.stored_environment import (
+    LAYOUT,
     Construction,
     Description,
     is_usable,
@@ -111,15 +112,19 @@ class EnvironmentStore:
         self._folders.close()
         self.overlays.close()
 
-    def prepare(self, spec: str, framework: str | None = None) -> Environment:
+    def prepare(
+        self, spec: str, framework: str | None = None, *, again: bool = False
+    ) -> Environment:
         """The environment of a requirement, a wheel's path or glob, or ``python=/path``; made when it is not there.
 
-        ``framework`` says which one is meant where a wheel's name or an interpreter's content does not. Raises
-        TargetError, in one line, when it cannot be made.
+        ``framework`` says which one is meant where a wheel's name or an interpreter's content does not. ``again``
+        makes it anew. Raises TargetError, in one line, when it cannot be made.
         """
         if is_interpreter(spec):
             return read_interpreter(spec, self.recipes, framework, self._start)
         build = self._read(spec, framework)
+        if again:
+            self._remove(build)
         found = self._open(build)
         return to_environment(found or self._make(build), spec)
 
@@ -207,12 +212,16 @@ class EnvironmentStore:
 
     def _diagnose(self, entry: StoredEnvironment, clock: Callable[[], float]) -> Diagnosis:
         description = entry.description
-        remake = f"remove {entry.folder} and prepare it again"
         if description is None:
-            return Diagnosis(entry.name, False, f"its description is missing or damaged: {remake}")
+            says = f"its description is missing or damaged: remove {entry.folder}"
+            return Diagnosis(entry.name, False, says)
+        remake = f"opdiff envs prepare --again '{entry.name}'"
+        if description.layout != LAYOUT:
+            says = f"made by another version of OpDiff: remove {entry.folder}"
+            return Diagnosis(entry.name, False, says)
         if not is_usable(entry.folder):
-            gone = f"its Python {description.python} in {description.base_prefix} is gone"
-            return Diagnosis(entry.name, False, f"{gone}: opdiff envs prepare '{entry.name}'")
+            says = f"its Python {description.python} in {description.base_prefix} is gone: {remake}"
+            return Diagnosis(entry.name, False, says)
         if description.origin == "wheel":
             says = f"{description.framework} {description.version}, not started: a wheel's code runs in a sandbox only"
             return Diagnosis(entry.name, True, says)
@@ -270,6 +279,12 @@ class EnvironmentStore:
             if folder is not None:
                 return folder
         return None
+
+    def _remove(self, build: Build) -> None:
+        self._folders.close()
+        for key in self._keys(build):
+            if not self._folders.remove(key) and (self._folders.root / key).is_dir():
+                raise TargetError(f"{build.spec}: a running process uses it: end that first")
 
     def _make(self, build: Build) -> Path:
         backend = self._backend(build)

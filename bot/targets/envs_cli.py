@@ -69,6 +69,7 @@ def prepare(
         list[str],
         typer.Argument(help="Requirements (torch==2.13.0), wheels, or python=/path/to/python."),
     ],
+    again: Annotated[bool, typer.Option("--again", help="Make them anew.")] = False,
     cache_dir: CacheDir = None,
     torch_backend: Backend = None,
 ) -> None:
@@ -78,7 +79,7 @@ def prepare(
         for name in names:
             begun = time.monotonic()
             try:
-                environment = store.prepare(name)
+                environment = store.prepare(name, again=again)
             except TargetError as error:
                 _fail(error)
                 failed = True

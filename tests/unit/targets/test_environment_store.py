@@ -218,7 +218,7 @@ def test_doctor_says_ok_with_version_and_seconds(
     [
         (
             Ran(1, errors="Traceback\nImportError: libcudnn.so.8: cannot open"),
-            "import torch fails: ImportError: libcudnn.so.8: cannot open: remove ",
+            "import torch fails: ImportError: libcudnn.so.8: cannot open: opdiff",
         ),
         (Ran(-4), "died of SIGILL"),
         (Ran(None, timed_out=True), "no end after 240 s"),
@@ -233,7 +233,7 @@ def test_doctor_says_in_one_line_what_is_wrong_and_what_to_do(
     (diagnosis,) = store.doctor(["torch==2.13.0"])
     assert not diagnosis.ok
     assert says in diagnosis.says
-    assert "prepare it again" in diagnosis.says
+    assert diagnosis.says.endswith(": opdiff envs prepare --again 'torch==2.13.0'")
     assert "\n" not in diagnosis.says
 
 
@@ -245,7 +245,7 @@ def test_doctor_on_what_is_damaged_missing_or_of_a_removed_python(
     put(store, "torch==2.13.0", base_prefix=Path("/gone"))
     says = [d.says for d in store.doctor(["torch==1.10.0", "torch==2.13.0", "oneflow==0.9.0", "x"])]
     assert "missing or damaged: remove" in says[0]
-    assert "its Python 3.11.7 in /gone is gone: opdiff envs prepare" in says[1]
+    assert "its Python 3.11.7 in /gone is gone: opdiff envs prepare --again" in says[1]
     assert says[2] == "not prepared: opdiff envs prepare 'oneflow==0.9.0'"
     assert "no recipe for 'x'" in says[3]
     assert not any(d.ok for d in store.doctor())
@@ -272,6 +272,13 @@ def test_prune_removes_what_was_not_used_for_long(store: EnvironmentStore) -> No
     assert new.is_dir()
     assert store.prune(30, NOW) == ()
     assert store.prune(None, NOW) == ("torch==2.13.0",)
+
+
+def test_an_environment_in_use_is_not_made_again(store: EnvironmentStore) -> None:
+    put(store, "torch==2.13.0")
+    store.prepare("torch==2.13.0")
+    with pytest.raises(TargetError, match="a running process uses it"):
+        EnvironmentStore(store.cache_dir).prepare("torch==2.13.0", again=True)
 
 
 def test_prune_leaves_what_a_run_uses(store: EnvironmentStore) -> None:
