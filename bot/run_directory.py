@@ -16,44 +16,41 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
 from bot.errors import OpDiffError
+from bot.oracle.counts import Counts, TargetStatus
 from bot.oracle.finding import Mismatch
 from bot.plan import PLAN_VERSION, Plan
 
 _MISMATCHES = TypeAdapter(tuple[Mismatch, ...])
+_STATUSES = TypeAdapter(tuple[TargetStatus, ...])
+_COUNTS = TypeAdapter(Counts)
 MAX_LINE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What became of one program: how each target ended, what was compared, and what differs."""
+    """What became of one program: how each target ended (in the plan's order), what was compared, what differs."""
 
     digest: str
     op: str
-    statuses: tuple[str, ...]  # one per target, in the plan's order
-    compared: dict[str, int] = field(default_factory=dict[str, int])
-    not_compared: dict[str, int] = field(default_factory=dict[str, int])
+    statuses: tuple[TargetStatus, ...]
+    counts: Counts
     mismatches: tuple[Mismatch, ...] = ()
-    group: str = ""  # what coverage counts it under: source/name/variant
 
     def to_line(self) -> bytes:
-        """One line of JSON."""
+        """One line of JSON; counts of nothing are left out."""
         fields: dict[str, Any] = {
             "digest": self.digest,
             "op": self.op,
-            "group": self.group,
-            "statuses": self.statuses,
+            "statuses": [[status.status, status.reason] for status in self.statuses],
+            "counts": {name: value for name, value in vars(self.counts).items() if value},
         }
-        if self.compared:
-            fields["compared"] = self.compared
-        if self.not_compared:
-            fields["not_compared"] = self.not_compared
         if self.mismatches:
             fields["mismatches"] = _MISMATCHES.dump_python(self.mismatches, mode="json")
         return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
@@ -65,11 +62,11 @@ class Entry:
         return Entry(
             digest=str(fields["digest"]),
             op=str(fields["op"]),
-            group=str(fields["group"]),
-            statuses=tuple(str(status) for status in fields["statuses"]),
-            compared={str(k): int(v) for k, v in fields.get("compared", {}).items()},
-            not_compared={str(k): int(v) for k, v in fields.get("not_compared", {}).items()},
-            mismatches=_MISMATCHES.validate_python(fields.get("mismatches", ()), strict=False),
+            statuses=_STATUSES.validate_python(
+                [{"status": status, "reason": reason} for status, reason in fields["statuses"]]
+            ),
+            counts=_COUNTS.validate_python(fields["counts"]),
+            mismatches=_MISMATCHES.validate_python(fields.get("mismatches", ())),
         )
 
 

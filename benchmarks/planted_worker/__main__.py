@@ -1,0 +1,186 @@
+"""The worker with faults planted in its table of callables: how planted.py knows what must be found.
+
+Started by the pool in place of ``bot/worker``; it is that worker, but for what ``faults.json`` beside it says. A fault
+is planted only in a target whose spec has the option ``planted``. Each fault: ``{"fn", "kind", "shape", "position"}``:
+the callable, what goes wrong (:data:`FAULTS`), the shape of the first tensor argument that it needs (null: always), and
+which element is hit (0 first .. 1 last).
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+WORKER = Path(json.loads((HERE / "faults.json").read_text())["worker"])
+sys.path[0] = str(WORKER)
+
+import __main__ as _unused  # noqa: E402, F401
+import framework as frameworks  # noqa: E402
+import importlib.util  # noqa: E402
+
+import torch  # noqa: E402
+
+
+def tensors_of(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from tensors_of(inner)
+
+
+def change_first(result, usable, change):
+    """``result`` with ``change`` made to its first usable tensor."""
+    done = [False]
+
+    def walk(value):
+        if isinstance(value, torch.Tensor):
+            if not done[0] and usable(value):
+                done[0] = True
+                return change(value)
+            return value
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*[walk(inner) for inner in value])
+        if type(value) in (list, tuple):
+            return type(value)(walk(inner) for inner in value)
+        if isinstance(value, tuple):  # torch.return_types
+            return type(value)([walk(inner) for inner in value])
+        return value
+
+    return walk(result)
+
+
+def _index(tensor, position):
+    return min(int(position * tensor.numel()), tensor.numel() - 1)
+
+
+def value(result, position):
+    """One element off: 1e-3 relative (at least 1e-3) for floats, 1 for integers, flipped for bool."""
+
+    def change(tensor):
+        hit = torch.zeros(tensor.numel(), dtype=torch.bool)
+        hit[_index(tensor, position)] = True
+        hit = hit.reshape(tensor.shape)
+        if tensor.dtype == torch.bool:
+            return tensor ^ hit
+        if tensor.is_floating_point() or tensor.is_complex():
+            off = 1e-3 * torch.clamp(tensor.detach().abs(), min=1.0)
+            return torch.where(hit, tensor + off.to(tensor.dtype), tensor)
+        return torch.where(hit, tensor + 1, tensor)
+
+    return change_first(result, lambda t: t.numel() > 0, change)
+
+
+def nan(result, position):
+    """One element NaN."""
+
+    def change(tensor):
+        hit = torch.zeros(tensor.numel(), dtype=torch.bool)
+        hit[_index(tensor, position)] = True
+        return torch.where(hit.reshape(tensor.shape), torch.full_like(tensor, float("nan")), tensor)
+
+    return change_first(result, lambda t: t.numel() > 0 and t.is_floating_point(), change)
+
+
+def shape(result, position):
+    """A dimension of 1 too many in front."""
+    return change_first(result, lambda t: True, lambda t: t.unsqueeze(0))
+
+
+def dtype(result, position):
+    """The same values in another dtype."""
+    wider = {
+        torch.float32: torch.float64,
+        torch.int64: torch.int32,
+        torch.bool: torch.uint8,
+        torch.complex64: torch.complex128,
+        torch.float64: torch.float32,
+    }
+    return change_first(result, lambda t: t.dtype in wider, lambda t: t.to(wider[t.dtype]))
+
+
+class _Gradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, factor):
+        ctx.factor = factor
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.factor, None
+
+
+def gradient(result, position):
+    """The right result with twice the gradient."""
+    return change_first(result, lambda t: t.requires_grad, lambda t: _Gradient.apply(t, 2.0))
+
+
+def swap(result, position):
+    """The first two members of a tuple swapped."""
+    members = list(result)
+    members[0], members[1] = members[1], members[0]
+    return tuple(members)
+
+
+AFTER = {f.__name__: f for f in (value, nan, shape, dtype, gradient, swap)}
+
+
+def side_effect(arguments, position):
+    """One element of the first floating argument written over."""
+    for tensor in tensors_of(list(arguments)):
+        if tensor.is_floating_point() and tensor.numel() and tensor.is_contiguous():
+            with torch.no_grad():
+                flat = tensor.detach().view(-1)
+                index = _index(flat, position)
+                flat[index] = flat[index] + 1
+            return
+
+
+def planted(original, fault):
+    kind, wanted, position = fault["kind"], fault["shape"], fault["position"]
+
+    def applies(args, kwargs):
+        if wanted is None:
+            return True
+        first = next(tensors_of([*args, *kwargs.values()]), None)
+        return first is not None and list(first.shape) == wanted
+
+    def call(*args, **kwargs):
+        if not applies(args, kwargs):
+            return original(*args, **kwargs)
+        if kind == "crash":
+            os.abort()
+        if kind == "hang":
+            time.sleep(3600)
+        if kind == "refuses":
+            raise RuntimeError("planted: this input is refused")
+        if kind == "accepts":
+            try:
+                return original(*args, **kwargs)
+            except Exception:
+                return torch.zeros(())
+        result = original(*args, **kwargs)
+        if kind == "side_effect":
+            side_effect([*args, *kwargs.values()], position)
+            return result
+        return AFTER[kind](result, position)
+
+    return call
+
+
+def make(hello):
+    framework = frameworks.make(hello)
+    if "planted" in hello.get("options", {}):
+        for fault in json.loads((HERE / "faults.json").read_text())["faults"]:
+            framework.table[fault["fn"]] = planted(framework.table[fault["fn"]], fault)
+    return framework
+
+
+spec = importlib.util.spec_from_file_location("worker_main", WORKER / "__main__.py")
+worker_main = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(worker_main)
+
+if __name__ == "__main__":
+    sys.exit(worker_main.main(make_framework=make))

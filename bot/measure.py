@@ -1,0 +1,102 @@
+"""Measure: run programs on every target, compare what comes back, and write it down at once.
+
+programs -> jobs -> pool -> comparison -> journal. Nothing here judges; that is the oracle's, afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from bot.oracle.compare import Comparator
+from bot.programs.source import SourcedProgram
+from bot.progress import Progress, RunProgress
+from bot.run_directory import Entry, RunDirectory
+from bot.targets.job import Job
+from bot.targets.pool import Pool
+
+DEATHS = ("crash", "hang", "memory")
+
+
+@dataclass
+class Measured:
+    """What a run has measured so far. ``entries`` has one entry per program, in the order measured."""
+
+    compared: Counter[str] = field(default_factory=Counter[str])  # programs, outputs, gradients...
+    not_compared: Counter[str] = field(default_factory=Counter[str])  # reason -> programs
+    entries: list[Entry] = field(default_factory=list[Entry])
+    done: set[str] = field(default_factory=set[str])
+    out_of_time: bool = False
+
+    def add(self, entry: Entry) -> None:
+        """Count one program in; one that was counted before is ignored."""
+        if entry.digest in self.done:
+            return
+        self.done.add(entry.digest)
+        self.entries.append(entry)
+        self.compared.update(entry.counts.by_name)
+        self.not_compared.update(entry.counts.not_compared)
+
+    @property
+    def failing(self) -> list[Entry]:
+        """The entries with mismatches."""
+        return [entry for entry in self.entries if entry.mismatches]
+
+
+@dataclass
+class Measurement:
+    """Runs programs through a pool and keeps what comes of them, in memory and in the run directory."""
+
+    pool: Pool
+    comparator: Comparator
+    directory: RunDirectory
+    progress: Progress
+    clock: Callable[[], float] = time.monotonic
+
+    def run(
+        self, programs: Iterable[SourcedProgram], measured: Measured, deadline: float | None
+    ) -> None:
+        """Measure every program that ``measured`` does not hold yet, until the deadline (on this clock, seconds).
+
+        After the deadline no program is begun; ``measured.out_of_time`` then says so.
+        """
+        shown = RunProgress(started=self.clock(), done=len(measured.done))
+        sent: dict[int, SourcedProgram] = {}
+        for result in self.pool.run(self._jobs(programs, measured, deadline, sent)):
+            program = sent.pop(result.job.id)
+            comparison = self.comparator.compare(program, result.outcomes)
+            entry = Entry(
+                program.digest,
+                program.op,
+                comparison.statuses,
+                comparison.counts,
+                comparison.mismatches,
+            )
+            self.directory.record(entry, program.blob)
+            measured.add(entry)
+            shown.done += 1
+            shown.op = program.op
+            shown.mismatching += bool(entry.mismatches)
+            shown.deaths += sum(status.status in DEATHS for status in entry.statuses)
+            self.progress.update(shown)
+        self.progress.finish(shown)
+
+    def _jobs(
+        self,
+        programs: Iterable[SourcedProgram],
+        measured: Measured,
+        deadline: float | None,
+        sent: dict[int, SourcedProgram],
+    ) -> Iterator[Job]:
+        seen = set(measured.done)
+        for number, program in enumerate(programs):
+            if program.digest in seen:
+                continue
+            if deadline is not None and self.clock() >= deadline:
+                measured.out_of_time = True
+                return
+            seen.add(program.digest)
+            sent[number] = program
+            yield Job(number, program.blob, program.op)
