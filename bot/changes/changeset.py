@@ -44,3 +44,7 @@ class ChangeSet(Protocol):
     def head_paths(self) -> tuple[str, ...]:
         """Every file of the tree at the head (for a patch: of the folder with the patch applied)."""
         ...
+
+
+class ChangesError(ValueError):
+    """A diff cannot be read (no repository, no such revision, a patch that does not apply); one line."""

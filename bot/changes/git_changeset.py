@@ -1,0 +1,258 @@
+"""A ChangeSet read from a git repository by plumbing commands alone: nothing is checked out or executed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from bot.changes.changeset import ChangedFile, ChangesError
+from bot.changes.file_text import decode_text
+
+HARDENING: Final = (
+    "-c", "safe.directory=*",  # a container runs as another user; what could execute is off below
+    "-c", "core.fsmonitor=false",
+    "-c", "core.hooksPath=/dev/null",
+    "-c", "core.attributesFile=/dev/null",
+    "-c", "diff.external=",
+    "-c", "core.quotePath=false",
+    "-c", "protocol.allow=never",
+)  # fmt: skip
+"""Settings in front of every git command, so that a hostile repository's own configuration starts nothing."""
+
+DIFF_FLAGS: Final = ("-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
+SUBMODULE: Final = "160000"
+SYMLINK: Final = "120000"
+_HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+def _environment() -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    return kept | {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+    }
+
+
+class GitChangeSet:
+    """The diff merge-base(base, head)..head of a repository (with or without a work tree, shallow or not).
+
+    Raises ChangesError when the folder is not a repository or a revision is not there.
+    """
+
+    def __init__(self, repository: Path, base: str, head: str) -> None:
+        self.repository = repository
+        self.notes: tuple[str, ...] = ()
+        if not repository.is_dir():
+            raise ChangesError(f"{repository} is not a folder; give --repo the path of a clone")
+        if self._try("rev-parse", "--git-dir") is None:
+            raise ChangesError(
+                f"{repository} is not a git repository; give --repo a clone, or use --patch and --source"
+            )
+        wanted, self.head_revision = self._commit(base), self._commit(head)
+        merge_base = self._try("merge-base", wanted, self.head_revision)
+        if merge_base is None:
+            self.notes = (
+                f"no merge base of {base} and {head} is in this clone (shallow?): compared {base} itself",
+            )
+        self.base_revision = merge_base.decode().strip() if merge_base else wanted
+        self._objects: _ObjectReader | None = None
+        self._read = lru_cache(maxsize=4096)(self._read_uncached)
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            ["git", *HARDENING, "-C", str(self.repository), *arguments],
+            stdin=subprocess.DEVNULL, capture_output=True, env=_environment(), check=False,
+        )  # fmt: skip
+
+    def _try(self, *arguments: str) -> bytes | None:
+        done = self._run(*arguments)
+        return done.stdout if done.returncode == 0 else None
+
+    def _output(self, *arguments: str) -> bytes:
+        done = self._run(*arguments)
+        if done.returncode != 0:
+            last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+            raise ChangesError(f"git {arguments[0]} in {self.repository} failed: {last}")
+        return done.stdout
+
+    def _commit(self, revision: str) -> str:
+        found = self._try(
+            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
+        )
+        if found is None or "\0" in revision:
+            raise ChangesError(
+                f"no revision {revision!r} in {self.repository}; "
+                f"fetch it first (git fetch origin {revision}) or name another one"
+            )
+        return found.decode().strip()
+
+    @cached_property
+    def files(self) -> tuple[ChangedFile, ...]:
+        """Every changed file, in git's order."""
+        revisions = (self.base_revision, self.head_revision)
+        records = list(
+            _raw_records(self._output("diff-tree", *DIFF_FLAGS, "--raw", "-z", *revisions))
+        )
+        patch = self._output("diff-tree", *DIFF_FLAGS, "-p", "-U0", "--submodule=short", *revisions)
+        chunks = _patch_chunks(patch)
+        return tuple(_changed_file(record, chunks) for record in records)
+
+    def base_text(self, path: str) -> str | None:
+        """The text of a file at the merge base, or None when it is not there or not text."""
+        return self._text(self._base_blobs.get(path))
+
+    def head_text(self, path: str) -> str | None:
+        """The text of a file at the head, or None when it is not there or not text."""
+        return self._text(self._head_blobs.get(path))
+
+    def head_paths(self) -> tuple[str, ...]:
+        """Every file (not a submodule or symbolic link) of the tree at the head."""
+        return tuple(self._head_blobs)
+
+    def head_blob(self, path: str) -> str | None:
+        """The object name of a file's content at the head: what a cache may be keyed by."""
+        return self._head_blobs.get(path)
+
+    @cached_property
+    def _base_blobs(self) -> dict[str, str]:
+        return self._blobs(self.base_revision)
+
+    @cached_property
+    def _head_blobs(self) -> dict[str, str]:
+        return self._blobs(self.head_revision)
+
+    def _blobs(self, revision: str) -> dict[str, str]:
+        blobs: dict[str, str] = {}
+        for record in self._output("ls-tree", "-r", "-z", "--full-tree", revision).split(b"\0"):
+            meta, tab, path = record.partition(b"\t")
+            if not tab:
+                continue
+            mode, _, name = meta.decode().split(" ", 2)
+            if mode not in (SUBMODULE, SYMLINK):
+                blobs[os.fsdecode(path)] = name
+        return blobs
+
+    def _text(self, blob: str | None) -> str | None:
+        return self._read(blob) if blob else None
+
+    def _read_uncached(self, blob: str) -> str | None:
+        if self._objects is None:
+            self._objects = _ObjectReader(self.repository)
+        data = self._objects.read(blob)
+        return None if data is None else decode_text(data)
+
+    def close(self) -> None:
+        """End the reader process."""
+        if self._objects is not None:
+            self._objects.close()
+            self._objects = None
+
+    def __enter__(self) -> GitChangeSet:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_objects", None) is not None:
+            self.close()
+
+
+class _ObjectReader:
+    """One ``git cat-file --batch`` that answers for every blob: a process per file would cost minutes."""
+
+    def __init__(self, repository: Path) -> None:
+        self._process = subprocess.Popen(
+            ["git", *HARDENING, "-C", str(repository), "cat-file", "--batch"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(),
+        )  # fmt: skip
+
+    def read(self, name: str) -> bytes | None:
+        """An object's bytes; None when the clone does not hold it (partial clones)."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(name.encode() + b"\n")
+        stdin.flush()
+        fields = stdout.readline().split()
+        if len(fields) != 3:
+            return None
+        data = stdout.read(int(fields[2]))
+        stdout.read(1)
+        return data
+
+    def close(self) -> None:
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        self._process.wait()
+
+
+class _Record:
+    """One line of ``git diff-tree --raw -z``."""
+
+    def __init__(self, meta: bytes, paths: list[bytes]) -> None:
+        old_mode, new_mode, _, _, status = meta.decode().lstrip(":").split(" ")
+        self.status = status[0]
+        self.submodule = SUBMODULE in (old_mode, new_mode)
+        names = [os.fsdecode(path) for path in paths]
+        self.old = None if self.status == "A" else names[0]
+        self.new = None if self.status == "D" else names[-1]
+
+
+def _raw_records(raw: bytes) -> Iterator[_Record]:
+    fields = iter(raw.split(b"\0"))
+    for meta in fields:
+        if not meta.startswith(b":"):
+            continue
+        paths = [next(fields)]
+        if meta.rsplit(b" ", 1)[-1][:1] in b"RC":
+            paths.append(next(fields))
+        yield _Record(meta, paths)
+
+
+def _patch_chunks(patch: bytes) -> Iterator[list[bytes]]:
+    """The patch's lines, one list per ``diff --git``; no content line can start with that word."""
+    chunk: list[bytes] | None = None
+    for line in patch.split(b"\n"):
+        if line.startswith(b"diff --git "):
+            if chunk is not None:
+                yield chunk
+            chunk = []
+        elif chunk is not None:
+            chunk.append(line)
+    if chunk is not None:
+        yield chunk
+
+
+def _changed_file(record: _Record, chunks: Iterator[list[bytes]]) -> ChangedFile:
+    # A change of type (file to link) is shown as a deletion and an addition.
+    count = 2 if record.status == "T" else 1
+    nothing: list[bytes] = []
+    lines = [line for _ in range(count) for line in next(chunks, nothing)]
+    old: list[int] = []
+    new: list[int] = []
+    for line in lines:
+        match = _HUNK.match(line)
+        if match:
+            first, size, new_first, new_size = (int(g) if g else 1 for g in match.groups())
+            old.extend(range(first, first + size))
+            new.extend(range(new_first, new_first + new_size))
+    binary = record.submodule or any(line.startswith(b"Binary files ") for line in lines)
+    return ChangedFile(record.old, record.new, tuple(old), tuple(new), binary)

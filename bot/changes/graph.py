@@ -1,0 +1,98 @@
+"""The walk from changed definitions to public names: nodes, edges with reasons, and how far the path was."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.changes.definition import Definition
+
+MAX_FAN_OUT: Final = 40  # users of one symbol that are followed
+MAX_NODES: Final = 3000  # nodes visited from one set of changes
+MAX_INDIRECT: Final = 3  # indirect edges in one path
+
+
+@dataclass(frozen=True)
+class Node:
+    """A thing that a change can pass through. ``kind`` and ``name`` mean what the framework's rules say;
+    ``public`` is the one kind that the walk knows: a name that users call, where a path ends.
+    """
+
+    kind: str
+    name: str
+    file: str = ""
+    definition: Definition | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """``step`` is one line for the report: why a change of the source changes the target."""
+
+    target: Node
+    step: str
+    direct: bool = True
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A public name, by the shortest path with the fewest indirect edges."""
+
+    name: str
+    indirect: int
+    path: tuple[str, ...]
+    start: Node
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What was reached from each start, and what was left out."""
+
+    reached: tuple[Reached, ...]
+    notes: tuple[str, ...]
+
+
+Successors = Callable[[Node], Iterable[Edge]]
+
+
+def walk(start: Node, first_step: str, successors: Successors) -> Walk:
+    """Every public name reachable from one node, nearest first (fewest indirect edges, then fewest steps).
+
+    Of a symbol with more than ``MAX_FAN_OUT`` users the first ones are followed and a note says how many there are.
+    """
+    best: dict[Node, tuple[int, int]] = {start: (0, 1)}
+    queue: list[tuple[int, int, int, Node, tuple[str, ...]]] = [(0, 1, 0, start, (first_step,))]
+    counter = 0
+    reached: dict[str, Reached] = {}
+    notes: list[str] = []
+    visited = 0
+    while queue:
+        indirect, length, _, node, path = heapq.heappop(queue)
+        if (indirect, length) > best[node]:
+            continue
+        if node.kind == "public":
+            reached.setdefault(node.name, Reached(node.name, indirect, path, start))
+            continue
+        visited += 1
+        if visited > MAX_NODES:
+            notes.append(
+                f"{start.name}: more than {MAX_NODES} places use it; the nearest were followed"
+            )
+            break
+        edges = list(dict.fromkeys(successors(node)))
+        through = [edge for edge in edges if not edge.direct]
+        if len(through) > MAX_FAN_OUT:
+            notes.append(
+                f"{node.name} has {len(through)} users; the first {MAX_FAN_OUT} were followed"
+            )
+            left_out = set(through[MAX_FAN_OUT:])
+            edges = [edge for edge in edges if edge not in left_out]
+        for edge in edges:
+            cost = (indirect + (not edge.direct), length + 1)
+            if cost[0] > MAX_INDIRECT or cost >= best.get(edge.target, (99, 0)):
+                continue
+            best[edge.target] = cost
+            counter += 1
+            heapq.heappush(queue, (*cost, counter, edge.target, (*path, edge.step)))
+    return Walk(tuple(reached.values()), tuple(notes))

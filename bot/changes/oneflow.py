@@ -1,0 +1,420 @@
+"""OneFlow's rules: how its kernels, ops, functors, yaml entries and Python hang together."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from bot.changes.cpp_index import CppIndex
+from bot.changes.cpp_source import read_cpp, tokenize
+from bot.changes.definition import Definition
+from bot.changes.graph import Edge, Node
+from bot.changes.python_index import PythonIndex, PythonLayout
+from bot.changes.python_source import read_python
+from bot.changes.python_walk import PythonRules, PythonWalk
+from bot.changes.roles import CPP_SUFFIXES, shared_role
+from bot.changes.rules import Reader, Role
+from bot.changes.tablegen import MNEMONIC, read_tablegen
+from bot.changes.tree import Tree
+from bot.changes.yaml_entries import entry_definitions, read_entries
+
+LAYOUT: Final = PythonLayout(
+    package="oneflow",
+    roots=("python/", ""),
+    public=(
+        "oneflow", "oneflow.nn.functional", "oneflow.nn", "oneflow.linalg", "oneflow.fft", "oneflow.special",
+        "oneflow.nn.init", "oneflow.one_embedding", "oneflow.sparse", "oneflow.nn.utils",
+    ),
+    ignored=("/test/", "/docstr/", "/test_utils/", "/unittest/", "/mock_torch/", "/onnx/"),
+)  # fmt: skip
+
+PYTHON_RULES: Final = PythonRules(
+    tensor_class="oneflow.Tensor",
+    method_decorators=("register_tensor_op",),
+    tables=("RegisterMethods", "register_tensor_op", "__getattr__"),
+    quiet_methods=(
+        "extra_repr", "__repr__", "__str__", "_repr", "_str", "_meta_repr", "state_dict", "load_state_dict",
+        "_save_to_state_dict", "_load_from_state_dict",
+    ),
+    not_ops=(
+        "oneflow.Tensor", "oneflow.nn.Module", "oneflow.nn.Graph", "oneflow.nn.Parameter", "oneflow.nn.Sequential",
+        "oneflow.nn.ModuleList", "oneflow.nn.ModuleDict", "oneflow.nn.ParameterList", "oneflow.nn.ParameterDict",
+        "oneflow.save", "oneflow.load", "oneflow.env", "oneflow.Size", "oneflow.device", "oneflow.placement",
+        "oneflow.Generator", "oneflow.manual_seed", "oneflow.set_printoptions",
+    ),
+)  # fmt: skip
+"""``not_ops``: containers, state and set-up (python/oneflow/nn/modules/{module,container}.py, oneflow/__init__.py)."""
+
+FUNCTIONAL_YAML: Final = "oneflow/core/functional/functional_api.yaml"
+OPS_FOLDER: Final = "oneflow/ir/include/OneFlow/"
+FUNCTORS: Final = "oneflow/core/functional/"
+AUTOGRAD: Final = "oneflow/core/autograd/"
+BINDINGS: Final = "oneflow/api/python/"
+USER_OPS: Final = "oneflow/user/ops/"
+
+REGISTRARS: Final = frozenset(
+    {
+        "REGISTER_USER_KERNEL", "REGISTER_USER_OP", "REGISTER_CPU_ONLY_USER_OP", "REGISTER_NO_GRAD_USER_OP",
+        "REGISTER_NO_GRAD_CPU_ONLY_USER_OP", "REGISTER_USER_OP_GRAD", "REGISTER_OP_EXPR_GRAD_FUNCTION",
+        "REGISTER_USER_KERNEL_UNIFIED_NCCL_COMM_INIT",
+    }
+)  # fmt: skip
+"""Macros whose first argument is an op type (oneflow/core/framework/user_op_*registry*.h, op_expr_grad_function.h)."""
+
+_REGISTERED: Final = re.compile(rf'\b(?:{"|".join(sorted(REGISTRARS))}) \( "([^"]+)"')
+_SIGNATURE: Final = re.compile(r"=>\s*(\w+)")
+_ADD_FUNCTOR: Final = re.compile(r"\badd_functor\b")
+
+NUMBER_SLOTS: Final = {
+    "nb_add": ("__add__", "__radd__"), "nb_sub": ("__sub__", "__rsub__"), "nb_mul": ("__mul__", "__rmul__"),
+    "nb_fmod": ("__mod__",), "nb_pow": ("__pow__", "__rpow__"), "nb_negative": ("__neg__",),
+    "nb_absolute": ("__abs__",), "nb_invert": ("__invert__",), "nb_and": ("__and__",), "nb_xor": ("__xor__",),
+    "nb_or": ("__or__",), "nb_inplace_add": ("__iadd__",), "nb_inplace_sub": ("__isub__",),
+    "nb_inplace_mul": ("__imul__",), "nb_inplace_pow": ("__ipow__",), "nb_div": ("__truediv__", "__rtruediv__"),
+    "nb_floor_div": ("__floordiv__", "__rfloordiv__"), "nb_true_div": ("__truediv__", "__rtruediv__"),
+    "nb_inplace_true_div": ("__itruediv__",), "nb_inplace_div": ("__itruediv__",),
+    "nb_matrix_multiply": ("__matmul__",), "richcompare": ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"),
+    "mp_subscript": ("__getitem__",), "mp_ass_subscript": ("__setitem__",), "sq_item": ("__getitem__",),
+}  # fmt: skip
+"""CPython slot -> methods (https://docs.python.org/3/c-api/typeobj.html#sub-slots)."""
+
+MAX_API_USERS: Final = 5  # users of a public functional beyond this are not followed
+FEW_USERS: Final = 3
+
+
+@dataclass(frozen=True)
+class OneFlowRules:
+    """OneFlow's repository (``oneflow/``, ``python/oneflow/``) or its installed release (``oneflow/``)."""
+
+    name: str = "oneflow"
+
+    def matches(self, tree: Tree) -> bool:
+        """Whether the tree is OneFlow's."""
+        known = ("python/oneflow/__init__.py", FUNCTIONAL_YAML, "oneflow/framework/tensor.py")
+        return any(path in tree.path_set for path in known)
+
+    def role(self, path: str, text: str | None) -> Role:
+        """What a file is for."""
+        if path.endswith(".py") and re.search(r"(^|/)test/", path) and text and "autotest" in text:
+            return "autotest"
+        if "/docstr/" in path:
+            return "documentation"
+        if path == FUNCTIONAL_YAML or (path.startswith(OPS_FOLDER) and path.endswith(".td")):
+            return "source"
+        return shared_role(path)
+
+    def definitions(self, path: str, text: str) -> tuple[Definition, ...] | None:
+        """The definitions of a source file; None when it cannot be parsed."""
+        if path.endswith((".py", ".pyi")):
+            file = read_python(path, text, _module(path))
+            return None if file is None else file.definitions
+        if path.endswith(".td"):
+            return read_tablegen(path, text)
+        if path.endswith(".yaml"):
+            return entry_definitions(path, text, "name")
+        return read_cpp(path, text)
+
+    def reader(self, tree: Tree) -> Reader:
+        """The tree, ready to be walked."""
+        return _OneFlowReader(tree)
+
+
+def _module(path: str) -> str:
+    inner = path.removeprefix("python/").rsplit(".", 1)[0]
+    return inner.replace("/", ".")
+
+
+class _OneFlowReader:
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.python = PythonWalk(PythonIndex(tree, LAYOUT), PYTHON_RULES)
+        sources = tuple(
+            path
+            for path in tree.paths
+            if path.startswith("oneflow/")
+            and "." + path.rpartition(".")[2] in CPP_SUFFIXES
+            and not path.startswith("oneflow/ir/")
+            and "/test/" not in path
+            and not re.search(r"_test\.\w+$", path)
+        )
+        self.cpp = CppIndex(tree, sources)
+        self.functor_paths = tuple(p for p in sources if p.startswith(FUNCTORS))
+        self.autograd_paths = tuple(p for p in sources if p.startswith(AUTOGRAD))
+        self.binding_paths = tuple(p for p in sources if p.startswith(BINDINGS))
+        self.user_op_paths = tuple(p for p in sources if p.startswith(USER_OPS))
+
+    # What the repository declares
+
+    @cached_property
+    def apis(self) -> dict[str, tuple[frozenset[str], bool]]:
+        """Functional name -> (functor names of its signatures, bound to Python)."""
+        entries = read_entries(self.tree.text(FUNCTIONAL_YAML) or "") or ()
+        return {
+            str(entry.values.get("name", "")): (
+                frozenset(_SIGNATURE.findall(str(entry.values.get("signature", "")))),
+                str(entry.values.get("bind_python", "")).lower() == "true",
+            )
+            for entry in entries
+        }
+
+    @cached_property
+    def apis_of_functor(self) -> dict[str, tuple[str, ...]]:
+        """Functor name -> functional names."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for name, (functors, _) in self.apis.items():
+            for functor in functors:
+                found[functor].append(name)
+        return {functor: tuple(names) for functor, names in found.items()}
+
+    @cached_property
+    def records(self) -> tuple[Definition, ...]:
+        """Every TableGen record of the user ops."""
+        return tuple(
+            record
+            for path in self.tree.paths
+            if path.startswith(OPS_FOLDER) and path.endswith(".td")
+            for record in read_tablegen(path, self.tree.text(path) or "")
+        )
+
+    @cached_property
+    def op_types(self) -> frozenset[str]:
+        """Every op type: TableGen mnemonics and literal ``REGISTER_USER_OP`` names."""
+        names = {match[1] for record in self.records if (match := MNEMONIC.search(record.code))}
+        for path in self.user_op_paths:
+            text = self.tree.text(path) or ""
+            names |= set(re.findall(r'REGISTER_\w*USER_OP\(\s*"([^"]+)"', text))
+        return frozenset(names)
+
+    @cached_property
+    def op_classes(self) -> dict[str, str]:
+        """C++ op class -> op type (``OneFlow_XOp : OneFlow_BaseOp<"x">`` makes ``XOp``)."""
+        return {
+            record.name.removeprefix("OneFlow_"): match[1]
+            for record in self.records
+            if record.kind == "entry" and (match := MNEMONIC.search(record.code))
+        }
+
+    # Where a walk begins
+
+    def start(self, definition: Definition, added: bool) -> Node | str:
+        path = definition.file
+        if path.endswith((".py", ".pyi")):
+            return self.python.start(definition, added)
+        if path == FUNCTIONAL_YAML:
+            return Node("api", definition.name)
+        if path.endswith(".td"):
+            return self._start_record(definition)
+        if not path.startswith("oneflow/") or path.startswith("oneflow/ir/"):
+            return "C++ outside the op sources (compiler, tools)"
+        return self._cpp_node(definition)
+
+    def _start_record(self, record: Definition) -> Node | str:
+        match = MNEMONIC.search(record.code)
+        if record.kind == "entry" and match:
+            return Node("op type", match[1])
+        return Node("record", record.name)
+
+    def _cpp_node(self, definition: Definition) -> Node:
+        unique = definition.kind in ("statement", "entry", "macro") or not definition.name
+        name = f"{definition.name}@{definition.first}" if unique else definition.name
+        return Node("cpp", name, definition.file, definition)
+
+    # What a change changes next
+
+    def successors(self, node: Node) -> Iterable[Edge]:
+        if node.kind.startswith("python"):
+            return self.python.successors(node)
+        if node.kind == "api":
+            return self._of_api(node.name)
+        if node.kind == "functor":
+            return self._of_functor(node.name)
+        if node.kind == "op type":
+            return self._of_op_type(node.name)
+        if node.kind == "record":
+            return self._of_record(node.name)
+        if node.kind == "cpp" and node.definition is not None:
+            return self._of_cpp(node.definition)
+        return ()
+
+    def _of_record(self, name: str) -> Iterator[Edge]:
+        for record in self.records:
+            if name in record.uses and record.name != name:
+                match = MNEMONIC.search(record.code)
+                target = Node("op type", match[1]) if match else Node("record", record.name)
+                yield Edge(target, f"{record.name} is built on {name}", direct=False)
+
+    def _of_cpp(self, definition: Definition) -> Iterator[Edge]:
+        if definition.kind in ("statement", "entry"):
+            yield from self._of_statement(definition)
+            return
+        owner, _, _ = definition.name.rpartition("::")
+        owner = owner.rpartition("::")[2]
+        if owner in self.op_classes:
+            yield Edge(
+                Node("op type", self.op_classes[owner]), f"{owner} is op {self.op_classes[owner]}"
+            )
+            return
+        name = owner or definition.name
+        slot = name.removeprefix("PyTensorObject_")
+        if slot != name and slot in NUMBER_SLOTS:
+            yield from self._methods(NUMBER_SLOTS[slot], name)
+            return
+        yield from self._users(name, definition)
+
+    def _users(self, name: str, definition: Definition) -> Iterator[Edge]:
+        if len(name) < 3:
+            return
+        users = list(self.cpp.users(name, definition.file))
+        few = len({user.file for user in users}) <= FEW_USERS
+        for user in users:
+            yield Edge(
+                self._cpp_node(user),
+                f"{user.place} uses {name}",
+                direct=few or user.file == definition.file,
+            )
+
+    def _of_statement(self, definition: Definition) -> Iterator[Edge]:
+        """Registrations, and macro calls that make functions."""
+        for op_type in self._registered(definition):
+            yield Edge(Node("op type", op_type), f"{definition.place} registers op {op_type}")
+        for functor in self._added_functors(definition):
+            yield Edge(Node("functor", functor), f"{definition.place} adds functor {functor}")
+        if definition.file.startswith(BINDINGS):
+            yield from self._of_binding(definition)
+
+    def _registered(self, definition: Definition) -> tuple[str, ...]:
+        written = _REGISTERED.findall(definition.code)
+        if written:
+            return tuple(dict.fromkeys(written))
+        closure = self.cpp.closure(definition)
+        if not closure.names & REGISTRARS:
+            return ()
+        suffixes = [text for text in closure.texts if text.startswith("_")]
+        words = {*closure.texts, *tokenize(definition.code).names}
+        words |= {word + suffix for word in words for suffix in suffixes}
+        return tuple(sorted(words & self.op_types))
+
+    def _added_functors(self, definition: Definition) -> tuple[str, ...]:
+        closure = self.cpp.closure(definition)
+        if not _ADD_FUNCTOR.search(closure.code):
+            return ()
+        texts = tokenize(definition.code).texts
+        if texts:
+            return texts[-1:]
+        return tuple(sorted((closure.names | set(closure.texts)) & set(self.apis_of_functor)))
+
+    def _of_binding(self, definition: Definition) -> Iterator[Edge]:
+        """Rows of method tables, and macro calls that define the functions which the rows name."""
+        texts = tokenize(definition.code).texts
+        if definition.kind == "entry" and texts and "tensor" in definition.file:
+            yield from self._methods((texts[0],), definition.place)
+            return
+        for name in sorted(
+            n for n in tokenize(definition.code).names if n.startswith("PyTensorObject_")
+        ):
+            slot = name.removeprefix("PyTensorObject_")
+            if slot in NUMBER_SLOTS:
+                yield from self._methods(NUMBER_SLOTS[slot], name)
+            for user in self.cpp.users(name, definition.file):
+                if user != definition:
+                    yield Edge(self._cpp_node(user), f"{user.place} uses {name}")
+
+    def _methods(self, methods: Iterable[str], source: str) -> Iterator[Edge]:
+        for method in methods:
+            alias = f"oneflow.Tensor.{method}"
+            yield Edge(Node("public", alias), f"{alias} is {source}")
+
+    def _of_functor(self, functor: str) -> Iterator[Edge]:
+        for name in self.apis_of_functor.get(functor, ()):
+            yield Edge(Node("api", name), f"{FUNCTIONAL_YAML}: {name} => {functor}")
+
+    def _of_api(self, name: str) -> Iterator[Edge]:
+        functors, bound = self.apis.get(name, (frozenset[str](), False))
+        path = f"oneflow._C.{name}"
+        aliases = self.python.aliases(path)
+        yield from (Edge(Node("public", alias), f"{alias} is {path}") for alias in aliases)
+        bindings = list(self._bindings(name, functors))
+        yield from bindings
+        users = list(self.python.users(path, public=bool(aliases))) if bound else []
+        if not aliases or len(users) <= MAX_API_USERS:
+            yield from users
+        if bound and not aliases and not bindings and not users:
+            yield Edge(Node("public", path), f"{path} is in {FUNCTIONAL_YAML}")
+        yield from self._callers(functors, public=bool(aliases or bindings or users))
+
+    def _bindings(self, name: str, functors: frozenset[str]) -> Iterator[Edge]:
+        wanted = {f"functional :: {name}", *(f"functional :: {functor}" for functor in functors)}
+        pattern = re.compile(rf"(?:{'|'.join(map(re.escape, sorted(wanted)))})\b")
+        for word in (name, *sorted(functors)):
+            for definition in self.cpp.naming(word, self.binding_paths):
+                if definition.kind != "macro" and pattern.search(definition.code):
+                    yield Edge(
+                        self._cpp_node(definition), f"{definition.place} calls functional {word}"
+                    )
+
+    def _callers(self, functors: frozenset[str], public: bool) -> Iterator[Edge]:
+        """C++ code that calls a functional by name: gradient functions, other functors."""
+        paths = self.autograd_paths + self.functor_paths
+        found: list[tuple[str, Definition]] = []
+        for functor in sorted(functors):
+            pattern = re.compile(
+                rf"(?:functional|sequence_function) ::(?: impl ::)? {functor}\b|\( {functor} \("
+            )
+            for definition in self.cpp.naming(functor, paths):
+                registers = definition.kind == "entry" and "add_functor" in definition.uses
+                if not registers and (pattern.search(definition.code)):
+                    found.append((functor, definition))
+        if public and len(found) > MAX_API_USERS:
+            return
+        for functor, definition in found:
+            yield Edge(
+                self._cpp_node(definition),
+                f"{definition.place} calls functional {functor}",
+                direct=not public,
+            )
+
+    def _of_op_type(self, op_type: str) -> Iterator[Edge]:
+        found = False
+        for definition in self.cpp.naming(op_type, self.functor_paths + self.autograd_paths):
+            for edge in self._builders(definition, op_type):
+                found = True
+                yield edge
+        for definition in self.cpp.naming(op_type, self.user_op_paths):
+            first = _REGISTERED.search(definition.code)
+            if first and "REGISTER_USER_OP_GRAD" in definition.uses and first[1] != op_type:
+                found = True
+                yield Edge(
+                    Node("op type", first[1]), f"{definition.place} is the gradient of {first[1]}"
+                )
+        for edge in self._stateful(op_type):
+            found = True
+            yield edge
+        stem = re.sub(r"(_grad_grad|_grad|_backward)$", "", op_type)
+        if not found and stem != op_type and stem in self.op_types:
+            yield Edge(Node("op type", stem), f"{op_type} is the gradient of {stem}, by name")
+
+    def _builders(self, definition: Definition, op_type: str) -> Iterator[Edge]:
+        """Functors and gradient functions that build an op of the type."""
+        if op_type not in tokenize(definition.code).texts:
+            return
+        if definition.kind == "macro":
+            for functor in re.findall(rf'"{re.escape(op_type)}" , (\w+)', definition.code):
+                if functor in self.apis_of_functor:
+                    step = f"{definition.place} makes functor {functor} of op {op_type}"
+                    yield Edge(Node("functor", functor), step)
+        elif definition.kind in ("class", "function"):
+            yield Edge(self._cpp_node(definition), f"{definition.place} builds op {op_type}")
+
+    def _stateful(self, op_type: str) -> Iterator[Edge]:
+        """Python modules that make the op themselves: ``flow.stateful_op("x")``."""
+        index = self.python.index
+        for path in self.tree.containing(op_type, index.paths):
+            module = index.module_of(path) or ""
+            for definition in index.file(module).definitions:
+                if "stateful_op" in definition.code and f"value='{op_type}'" in definition.code:
+                    node: Any = Node("python", f"{module}.{definition.name}", definition=definition)
+                    yield Edge(node, f"{definition.place} makes op {op_type}")

@@ -1,0 +1,260 @@
+"""Python source read with ``ast``: definitions without docstrings, comments and formatting, and imports."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from bot.changes.definition import Definition, DefinitionKind
+
+MODULE = "<module>"
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class PythonFile:
+    """What one module defines and imports.
+
+    ``imports`` maps a local name to ``module`` or ``module.name``; ``stars`` are modules imported with ``*``;
+    ``exported`` is ``__all__`` when it is written out; ``bases`` maps a class to its bases as written.
+    """
+
+    definitions: tuple[Definition, ...] = ()
+    imports: tuple[tuple[str, str], ...] = ()
+    stars: tuple[str, ...] = ()
+    exported: tuple[str, ...] | None = None
+    bases: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    decorators: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    """(definition, decorator, its string arguments)."""
+    attributes: tuple[tuple[str, str, str, int], ...] = ()
+    """(object, attribute, name assigned, line) of every ``object.attribute = name`` or ``property(name)``."""
+
+
+def read_python(file: str, text: str, module: str) -> PythonFile | None:
+    """Read a module; None when it is not Python that this interpreter's ``ast`` can read.
+
+    ``module`` is its dotted name (``pkg.__init__`` for a package), which relative imports need.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+        return _Reader(file, module).read(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def dotted(node: ast.expr) -> str | None:
+    """``a.b.c`` of a name or attribute chain, else None."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])
+
+
+def names_read(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Every dotted name within the nodes, longest chains only."""
+    found: set[str] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Attribute | ast.Name):
+            name = dotted(node)
+            if name is not None:
+                found.add(name)
+                continue
+        stack.extend(ast.iter_child_nodes(node))
+    return frozenset(found)
+
+
+class _WithoutDocstrings(ast.NodeTransformer):
+    """Drops docstrings, and the text arguments of ``add_docstr``-like calls, which document C functions."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, ast.Module | _Function | ast.ClassDef):
+            node.body = [s for s in node.body if not _is_text(s)] or [ast.Pass()]
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if "docstr" in (dotted(node.func) or ""):
+            node.args = [a for a in node.args if not _is_documentation(a)]
+        return node
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def _is_documentation(argument: ast.expr) -> bool:
+    """A string, or a string that is formatted or joined to others."""
+    if isinstance(argument, ast.Constant):
+        return isinstance(argument.value, str)
+    if isinstance(argument, ast.BinOp):
+        return _is_documentation(argument.left) or _is_documentation(argument.right)
+    if isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute):
+        return argument.func.attr in ("format", "replace") and _is_documentation(
+            argument.func.value
+        )
+    return isinstance(argument, ast.JoinedStr)
+
+
+class _Reader:
+    def __init__(self, file: str, module: str) -> None:
+        self.file = file
+        self.package = module.rpartition(".")[0]
+        self.definitions: list[Definition] = []
+        self.imports: list[tuple[str, str]] = []
+        self.stars: list[str] = []
+        self.exported: tuple[str, ...] | None = None
+        self.bases: list[tuple[str, tuple[str, ...]]] = []
+        self.decorators: list[tuple[str, str, tuple[str, ...]]] = []
+        self.attributes: list[tuple[str, str, str, int]] = []
+
+    def read(self, tree: ast.Module) -> PythonFile:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign):
+                self._attribute(node)
+        clean = _WithoutDocstrings().visit(tree)
+        for statement in _flattened(clean.body):
+            self._statement(statement)
+        return PythonFile(
+            tuple(self.definitions), tuple(self.imports), tuple(self.stars), self.exported,
+            tuple(self.bases), tuple(self.decorators), tuple(self.attributes),
+        )  # fmt: skip
+
+    def _attribute(self, node: ast.Assign) -> None:
+        value = node.value
+        if isinstance(value, ast.Call) and dotted(value.func) == "property" and value.args:
+            value = value.args[0]
+        name = dotted(value)
+        for target in node.targets:
+            if name and isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+                self.attributes.append((target.value.id, target.attr, name, node.lineno))
+
+    def _add(self, name: str, kind: DefinitionKind, node: ast.stmt, parts: list[ast.AST]) -> None:
+        first = node.lineno
+        if isinstance(node, _Function | ast.ClassDef) and node.decorator_list:
+            first = min(first, node.decorator_list[0].lineno)
+        code = "\n".join(ast.dump(part) for part in parts)
+        uses = names_read(parts)
+        last = node.end_lineno or first
+        self.definitions.append(Definition(self.file, name, kind, first, last, code, uses))
+
+    def _statement(self, node: ast.stmt) -> None:
+        if isinstance(node, _Function):
+            self._function(node, node.name, "function")
+        elif isinstance(node, ast.ClassDef):
+            self._class(node)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            self._import(node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            self._assignment(node)
+        elif not isinstance(node, ast.Pass):
+            self._add(MODULE, "statement", node, [node])
+
+    def _function(self, node: _Function, name: str, kind: DefinitionKind) -> None:
+        self._add(name, kind, node, [node])
+        for decorator in node.decorator_list:
+            call = decorator if isinstance(decorator, ast.Call) else None
+            texts = tuple(
+                argument.value
+                for argument in (call.args if call else [])
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+            )
+            others = tuple(
+                written for argument in (call.args if call else []) for written in _names(argument)
+            )
+            decorated = dotted(call.func if call else decorator) or ""
+            self.decorators.append((name, decorated, texts + others))
+
+    def _class(self, node: ast.ClassDef) -> None:
+        rest: list[ast.AST] = [*node.bases, *node.keywords, *node.decorator_list]
+        for statement in _flattened(node.body):
+            if isinstance(statement, _Function):
+                self._function(statement, f"{node.name}.{statement.name}", "method")
+            else:
+                rest.append(statement)
+        self.bases.append((node.name, tuple(filter(None, map(dotted, node.bases)))))
+        self._add(node.name, "class", node, rest)
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        source = self._source(node) if isinstance(node, ast.ImportFrom) else ""
+        for alias in node.names:
+            if alias.name == "*":
+                self.stars.append(source)
+                local, target = "*", source
+            elif isinstance(node, ast.ImportFrom):
+                local, target = alias.asname or alias.name, f"{source}.{alias.name}"
+                self.imports.append((local, target))
+            else:
+                local = alias.asname or alias.name.split(".")[0]
+                target = alias.name if alias.asname else local
+                self.imports.append((local, target))
+            first, last = node.lineno, node.end_lineno or node.lineno
+            code = f"{local} = {target}"
+            self.definitions.append(
+                Definition(self.file, local, "import", first, last, code, frozenset({target}))
+            )
+
+    def _source(self, node: ast.ImportFrom) -> str:
+        if not node.level:
+            return node.module or ""
+        parts = self.package.split(".")
+        kept = parts[: len(parts) - node.level + 1]
+        return ".".join([*kept, *([node.module] if node.module else [])])
+
+    def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [name for target in targets for name in _names(target)]
+        if "__all__" in names:
+            self._export(node)
+            return
+        for name in names or [MODULE]:
+            self._add(name, "assignment", node, [node])
+
+    def _export(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        value = node.value
+        if isinstance(value, ast.List | ast.Tuple):
+            texts = tuple(
+                e.value
+                for e in value.elts
+                if isinstance(e, ast.Constant) and isinstance(e.value, str)
+            )
+            self.exported = (self.exported or ()) + texts
+
+
+def _names(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Tuple | ast.List):
+        for element in node.elts:
+            yield from _names(element)
+    else:
+        name = dotted(node)
+        if name is not None:
+            yield name
+
+
+def _flattened(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements, those inside ``if``, ``try`` and ``with`` as if they stood alone."""
+    for statement in body:
+        if isinstance(statement, ast.If):
+            yield from _flattened([*statement.body, *statement.orelse])
+        elif isinstance(statement, ast.Try):
+            handlers = [s for handler in statement.handlers for s in handler.body]
+            yield from _flattened(
+                [*statement.body, *handlers, *statement.orelse, *statement.finalbody]
+            )
+        elif isinstance(statement, ast.With):
+            yield from _flattened(statement.body)
+        else:
+            yield statement

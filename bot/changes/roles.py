@@ -1,0 +1,45 @@
+"""What a changed file is for, by its path: shared by the frameworks, which add their own folders."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Final
+
+from bot.changes.rules import Role
+
+DOCUMENTATION_SUFFIXES: Final = frozenset(
+    {".md", ".rst", ".txt", ".ipynb", ".png", ".jpg", ".svg", ".gif"}
+)
+CPP_SUFFIXES: Final = frozenset(
+    {".cpp", ".cc", ".cxx", ".c", ".cu", ".cuh", ".h", ".hpp", ".inl", ".hip", ".mm"}
+)
+PYTHON_SUFFIXES: Final = frozenset({".py", ".pyi"})
+BUILD_NAMES: Final = frozenset({"CMakeLists.txt", "setup.py", "setup.cfg", "pyproject.toml", "BUILD", "WORKSPACE",
+                                "BUILD.bazel", "Makefile", ".gitmodules", "requirements.txt"})  # fmt: skip
+_BUILD_SUFFIXES: Final = frozenset({".cmake", ".bzl", ".bazel"})
+_CI: Final = re.compile(r"^(\.github|\.ci|\.circleci|ci|\.devcontainer|docker)/|^\.[a-z][^/]*$")
+_DOCUMENTATION: Final = re.compile(r"^(docs?|tutorials?|examples?|benchmarks?)/")
+_TEST: Final = re.compile(
+    r"(^|/)(tests?|testing|unittest|test_utils)(/|$)|(^|/)test_[^/]*$|_test\.(cpp|cc|cu|py)$"
+)
+
+
+def shared_role(path: str) -> Role:
+    """The role that a path has in every framework."""
+    pure = PurePosixPath(path)
+    if pure.name in BUILD_NAMES or pure.suffix in _BUILD_SUFFIXES:
+        return "build"
+    if _CI.search(path):
+        return "ci"
+    if _TEST.search(path):
+        return "test"
+    if (
+        _DOCUMENTATION.search(path)
+        or pure.suffix in DOCUMENTATION_SUFFIXES
+        or pure.name == "LICENSE"
+    ):
+        return "documentation"
+    if pure.suffix in CPP_SUFFIXES or pure.suffix in PYTHON_SUFFIXES:
+        return "source"
+    return "other"

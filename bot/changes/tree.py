@@ -1,0 +1,43 @@
+"""Tree: one side of a diff as a set of files with text, searched by symbol."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cached_property, lru_cache
+
+_WORD = re.compile(r"\w+")
+
+
+class Tree:
+    """The files of a repository at one revision. Texts are read once and kept; nothing is indexed in advance:
+    a substring scan over some ten megabytes costs milliseconds, an index costs seconds.
+    """
+
+    def __init__(self, paths: Iterable[str], read: Callable[[str], str | None]) -> None:
+        self.paths = tuple(paths)
+        self._read = read
+        self._texts: dict[str, str | None] = {}
+        self.containing = lru_cache(maxsize=None)(self._containing)
+
+    @cached_property
+    def path_set(self) -> frozenset[str]:
+        """The paths, for membership."""
+        return frozenset(self.paths)
+
+    def text(self, path: str) -> str | None:
+        """A file's text, or None when it is not there or not text."""
+        if path not in self._texts:
+            self._texts[path] = self._read(path) if path in self.path_set else None
+        return self._texts[path]
+
+    def _containing(self, word: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the paths whose text holds the word, delimited."""
+        if _WORD.fullmatch(word) is None:
+            return ()
+        pattern = re.compile(rf"\b{word}\b")
+        return tuple(
+            path
+            for path in paths
+            if (text := self.text(path)) is not None and word in text and pattern.search(text)
+        )

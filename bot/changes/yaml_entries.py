@@ -1,0 +1,75 @@
+"""YAML files that are lists of entries, read entry by entry with their lines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+import yaml
+
+from bot.changes.definition import Definition
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One mapping of the list, its values as text, lists and mappings, and its lines (1-based, inclusive)."""
+
+    values: dict[str, Any]
+    first: int
+    last: int
+
+
+def read_entries(text: str) -> tuple[Entry, ...] | None:
+    """The mappings of a YAML list; None when the text is not one."""
+    try:
+        root = yaml.compose(text, _LOADER)
+        if not isinstance(root, yaml.SequenceNode):
+            return None
+        return tuple(
+            Entry(cast("dict[str, Any]", value), node.start_mark.line + 1, _last_line(node) + 1)
+            for node in root.value
+            if isinstance(value := _plain(node), dict)
+        )
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+
+
+def _plain(node: yaml.Node) -> Any:
+    """A node as text, list and dict: no types are guessed and no tags are followed."""
+    if isinstance(node, yaml.MappingNode):
+        return {str(_plain(key)): _plain(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(value) for value in cast("list[yaml.Node]", node.value)]
+    return str(node.value)
+
+
+def _last_line(node: yaml.Node) -> int:
+    """The line of the last scalar: a block's own end mark lies after the blanks that follow it."""
+    last = node
+    while children := _children(last):
+        last = children[-1]
+    start, end = cast("yaml.Mark", last.start_mark), cast("yaml.Mark", last.end_mark)
+    return end.line - 1 if end.column == 0 and end.line > start.line else end.line
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [value for _, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value)]
+    return cast("list[yaml.Node]", node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def entry_definitions(file: str, text: str, name_key: str) -> tuple[Definition, ...] | None:
+    """Each entry as a definition named by the value of ``name_key``; None when the text is not a YAML list."""
+    entries = read_entries(text)
+    if entries is None:
+        return None
+    return tuple(
+        Definition(
+            file, str(entry.values.get(name_key, "")), "entry", entry.first, entry.last,
+            json.dumps(entry.values, sort_keys=True),
+        )
+        for entry in entries
+    )  # fmt: skip
