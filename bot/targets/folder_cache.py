@@ -10,6 +10,7 @@ kernel drops when their last holder dies, so nothing is ever locked by the dead:
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -59,10 +60,10 @@ class FolderCache:
         folder = self.root / key
         if not folder.is_dir():
             return None
-        lease = self._lease(key)
+        self._lease(key)
         if usable(folder):
             return folder
-        self._drop(key, lease)
+        self._drop(key)
         return None
 
     def make(
@@ -141,8 +142,8 @@ class FolderCache:
 
     def close(self) -> None:
         """Let go of every folder that was given out."""
-        for key, descriptor in list(self._leases.items()):
-            self._drop(key, descriptor)
+        for key in tuple(self._leases):
+            self._drop(key)
 
     def _hidden(self, name: str) -> Path:
         folder = self.root / f".{name}"
@@ -152,18 +153,22 @@ class FolderCache:
     def _lock_file(self, key: str, kind: str) -> Path:
         return self._hidden("locks") / f"{key}.{kind}"
 
-    def _lease(self, key: str) -> int:
-        descriptor = self._leases.get(key)
-        if descriptor is None:
-            descriptor = _open(self._lock_file(key, "use"))
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-            self._leases[key] = descriptor
-        os.utime(descriptor)
-        return descriptor
+    def _lease(self, key: str) -> None:
+        """Keep a folder from removal. A cache that cannot be written (part of an image) has nobody who removes."""
+        try:
+            if key not in self._leases:
+                descriptor = _open(self._lock_file(key, "use"))
+                self._leases[key] = descriptor
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+            os.utime(self._leases[key])
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
 
-    def _drop(self, key: str, descriptor: int) -> None:
-        self._leases.pop(key, None)
-        os.close(descriptor)
+    def _drop(self, key: str) -> None:
+        descriptor = self._leases.pop(key, None)
+        if descriptor is not None:
+            os.close(descriptor)
 
     def _sweep_key(self, key: str) -> int:
         """Remove a key's half-made folders; the caller holds its build lock, so nobody writes to them."""

@@ -11,6 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 Progress = Callable[[str], None]
@@ -73,10 +74,12 @@ def one_line(lines: Sequence[str], limit: int = 400) -> str:
     return joined if len(joined) <= limit else joined[: limit - 3] + "..."
 
 
-def _die_with_parent() -> None:
-    """In a child: be killed when the bot dies, so that a killed install does not go on alone (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def _die_with_parent() -> Callable[[], object] | None:
+    """What a child calls so that it is killed when the bot dies: a killed install must not go on alone (Linux)."""
+    if sys.platform != "linux":
+        return None
+    # Looked up here: between fork and exec, little more than a system call is safe.
+    return partial(ctypes.CDLL(None).prctl, _PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ class Installer:
                 errors="replace",
                 umask=0o022,
                 pass_fds=() if self.lock is None else (self.lock,),
-                preexec_fn=_die_with_parent,
+                preexec_fn=_die_with_parent(),
             )
         except OSError as error:
             raise InstallError(f"{command[0]} does not start: {error.strerror}") from None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -184,3 +185,18 @@ def test_the_last_use_is_when_it_was_last_given_out(tmp_path: Path) -> None:
     assert cache.last_use("key") == 1000
     cache.open("key")
     assert cache.last_use("key") >= before
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_cache_that_cannot_be_written_still_gives_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    folder = FolderCache(tmp_path).make("key", fill)
+
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", refuse)
+    cache = FolderCache(tmp_path)
+    assert cache.open("key") == folder
+    cache.close()
