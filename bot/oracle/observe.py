@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bot.oracle.finding import Mismatch
 from bot.oracle.signature import first_line, telling_line
 from bot.targets.outcome import Death, Outcome
 
@@ -15,6 +16,23 @@ def error_text(outcome: Outcome) -> str:
     where = _WHERE.get(outcome.phase, f"in {outcome.phase}")
     call = "" if outcome.call is None else f", call {outcome.call}"
     return f"raised {outcome.error.type} {where}{call}: {first_line(outcome.error.message)}"
+
+
+_DEATHS = {
+    "crash": ("died of ", "answered what does not add up"),
+    "hang": ("did not finish in time",),
+    "memory": ("exceeded its memory",),
+}
+
+
+def dead_targets(mismatch: Mismatch) -> tuple[str, ...]:
+    """The targets that died, of a mismatch of kind crash, hang or memory; () for others."""
+    said = _DEATHS.get(mismatch.kind, ())
+    return tuple(
+        observation.target
+        for observation in mismatch.observations
+        if said and (observation.happened or "").startswith(said)
+    )
 
 
 def death_text(death: Death) -> str:

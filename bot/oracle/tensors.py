@@ -90,7 +90,7 @@ class TensorRules:
         index = difference.first_index if difference else None
         return Mismatch(
             program=self._digest,
-            kind=_kind(worst, key[0]),
+            kind=_kind(worst, key[0], subjects),
             role=key[0],
             name=key[1],
             path=key[2],
@@ -238,13 +238,11 @@ def _plain(value: Any) -> Any:
     return wrapped
 
 
-def _kind(kind: PairKind, role: str) -> Kind:
-    """A mismatched tensor's kind for the report: a wrong value is named after what the tensor is."""
-    if kind != "value":
-        return kind
-    if role == "gradient":
-        return "gradient"
-    return "side-effect" if role in _SIDE_EFFECT_ROLES else "value"
+def _kind(kind: PairKind, role: str, subjects: Sequence[Subject]) -> Kind:
+    """A mismatched tensor's kind for the report; ``side-effect`` where one side does not have the effect at all."""
+    if role in _SIDE_EFFECT_ROLES and any(subject.instead for subject in subjects):
+        return "side-effect"
+    return "gradient" if kind == "value" and role == "gradient" else kind
 
 
 def _any_nonzero(tensor: Tensor) -> bool:

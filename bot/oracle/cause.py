@@ -1,0 +1,114 @@
+"""Causes: thousands of mismatching programs, one finding per cause.
+
+A program's mismatches are first split by their sides: that the candidate differs from all others is not the cause that
+makes a peer differ. Within one partition of sides everything follows from its *primary* mismatch, the earliest thing
+that went wrong: a death before an exception, an exception before tensors, what is computed forward before gradients.
+(A wrong output makes its gradient wrong too; a wrong gradient never makes an output wrong.)
+
+Programs have the same cause when these agree: op group, sides, kind of the primary mismatch, and
+
+- for a death or an exception its signature, the text without numbers, shapes, dtypes, paths (``signature.py``);
+- for a tensor its place: forward (output, intermediate and in-place effect are one place, for the op's forms differ in
+  nothing else), with the member of a nested result; or the gradient of the op's first tensor, or of another one.
+
+So dtypes, layouts, sizes, options and forms of one cause come together, and the smallest program speaks for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bot.oracle.argument_class import ProgramFacts
+from bot.oracle.finding import Kind, Mismatch
+
+Sides = tuple[tuple[str, ...], ...]
+
+_DEATHS = ("crash", "hang", "memory")
+_FIRST = {kind: order for order, kind in enumerate((*_DEATHS, "refuses", "accepts"))}
+_FORWARD_ROLES = {
+    role: order
+    for order, role in enumerate(("intermediate", "output", "side-effect", "parameter", "buffer"))
+}
+
+
+@dataclass(frozen=True, order=True)
+class CauseKey:
+    """What programs of one cause have in common; sorts causes into a stable order."""
+
+    op: str
+    kind: Kind
+    place: str
+    signature: str
+    sides: Sides
+
+
+@dataclass(frozen=True)
+class FailingProgram:
+    """A program with its mismatches of one partition of sides."""
+
+    op: str
+    digest: str
+    facts: ProgramFacts
+    mismatches: tuple[Mismatch, ...]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause and its programs, smallest first."""
+
+    key: CauseKey
+    programs: tuple[FailingProgram, ...]
+
+
+def canonical_sides(sides: Sides) -> Sides:
+    """Sides as a set of sets: sorted within and among themselves."""
+    return tuple(sorted(tuple(sorted(side)) for side in sides))
+
+
+def primary(mismatches: Sequence[Mismatch]) -> Mismatch:
+    """The mismatch that the others follow from: the earliest thing that went wrong."""
+    return min(mismatches, key=_earliness)
+
+
+def _earliness(mismatch: Mismatch) -> tuple[int, int, str, tuple[int, ...], str]:
+    if not mismatch.role:
+        return (0, _FIRST.get(mismatch.kind, len(_FIRST)), mismatch.note, (), mismatch.kind)
+    if mismatch.role == "gradient":
+        return (2, 0, mismatch.name, mismatch.path, mismatch.kind)
+    return (1, _FORWARD_ROLES[mismatch.role], mismatch.name, mismatch.path, mismatch.kind)
+
+
+def cause_key(op: str, facts: ProgramFacts, mismatches: Sequence[Mismatch]) -> CauseKey:
+    """The cause of mismatches of one program that share their sides."""
+    first = primary(mismatches)
+    sides = canonical_sides(first.sides)
+    if not first.role:
+        return CauseKey(op, first.kind, "", first.note, sides)
+    if first.role == "gradient":
+        gradients = [m for m in mismatches if m.role == "gradient"]
+        of_first = any(m.name in facts.first_leaves for m in gradients)
+        place = "gradient of the first tensor" if of_first else "gradient of another tensor"
+    else:
+        place = "forward" + "".join(f"[{index}]" for index in first.path)
+    return CauseKey(op, first.kind, place, first.note, sides)
+
+
+def by_sides(mismatches: Iterable[Mismatch]) -> list[tuple[Mismatch, ...]]:
+    """Mismatches of one program split by their sides, in a stable order."""
+    groups: dict[Sides, list[Mismatch]] = {}
+    for mismatch in mismatches:
+        groups.setdefault(canonical_sides(mismatch.sides), []).append(mismatch)
+    return [tuple(groups[sides]) for sides in sorted(groups)]
+
+
+def group(programs: Iterable[FailingProgram]) -> list[Cause]:
+    """Programs (each with mismatches of one partition) by cause, in an order that doesn't depend on theirs."""
+    causes: dict[CauseKey, list[FailingProgram]] = {}
+    for program in programs:
+        key = cause_key(program.op, program.facts, program.mismatches)
+        causes.setdefault(key, []).append(program)
+    return [
+        Cause(key, tuple(sorted(causes[key], key=lambda program: program.facts.order)))
+        for key in sorted(causes)
+    ]

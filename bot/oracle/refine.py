@@ -1,0 +1,96 @@
+"""Refinement: mismatching programs before the float64 witness, so that rounding is dismissed before grouping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from bot.oracle import float64
+from bot.oracle.compare import Comparator
+from bot.oracle.exact import decoded
+from bot.oracle.finding import Evidence, Mismatch
+from bot.oracle.float64 import Float64Judgement
+from bot.oracle.initial import InitialTensors
+from bot.oracle.rerun import Case, Runner
+from bot.oracle.tensors import TensorRules
+from bot.programs.program import decode
+from bot.targets.outcome import RawOutcome
+
+ToFloat64 = Callable[[bytes], bytes | None]
+"""A program's blob with float64 in place of its floating dtypes, or None when it has none to replace."""
+
+
+@dataclass(frozen=True)
+class Refined:
+    """A case with the mismatches that stand, and what the witness said of each."""
+
+    case: Case
+    standing: tuple[Mismatch, ...]
+    judgements: dict[Mismatch, Float64Judgement] = field(
+        default_factory=dict[Mismatch, Float64Judgement]
+    )
+
+    @property
+    def dismissed(self) -> int:
+        """How many mismatches were rounding."""
+        return len(self.case.mismatches) - len(self.standing)
+
+
+def refine(
+    cases: Sequence[Case], comparator: Comparator, runner: Runner, to_float64: ToFloat64
+) -> list[Refined]:
+    """Put every mismatch of narrow floating values before the witness; the result is in the order of the cases."""
+    asked = {
+        index: [m for m in case.mismatches if float64.can_be_asked(m)]
+        for index, case in enumerate(cases)
+    }
+    refined = {
+        index: Refined(case, case.mismatches)
+        for index, case in enumerate(cases)
+        if not asked[index]
+    }
+
+    def groups() -> Iterator[tuple[int, str, Sequence[bytes]]]:
+        for index, questions in asked.items():
+            if not questions:
+                continue
+            blob = cases[index].load()
+            wide = to_float64(blob)
+            if wide is None:
+                refined[index] = Refined(cases[index], cases[index].mismatches)
+                continue
+            yield index, cases[index].op, (blob, wide)
+
+    for index, (narrow, wide) in runner.run_groups(groups()):
+        refined[index] = _judged(cases[index], asked[index], narrow, wide, comparator, runner)
+    return [refined[index] for index in range(len(cases))]
+
+
+def _judged(
+    case: Case,
+    questions: Sequence[Mismatch],
+    narrow: Sequence[RawOutcome],
+    wide: Sequence[RawOutcome],
+    comparator: Comparator,
+    runner: Runner,
+) -> Refined:
+    program, data = decode(case.load())
+    rules = TensorRules(InitialTensors(program, data), case.digest, case.op, comparator.conventions)
+    narrow_by_label = {label: decoded(raw) for label, raw in runner.by_label(narrow).items()}
+    wide_by_label = {label: decoded(raw) for label, raw in runner.by_label(wide).items()}
+    judgements = {
+        mismatch: float64.judge(mismatch, comparator.parties, narrow_by_label, wide_by_label, rules)
+        for mismatch in questions
+        if not (program.origin.random or program.origin.uninitialised)
+    }
+    standing = tuple(
+        mismatch
+        for mismatch in case.mismatches
+        if (said := judgements.get(mismatch)) is None or said.says != "rounding"
+    )
+    return Refined(case, standing, judgements)
+
+
+def as_evidence(judgement: Float64Judgement) -> Evidence:
+    """The witness's words for a finding."""
+    return Evidence("float64", judgement.line, judgement.against, dict(judgement.errors))

@@ -1,0 +1,41 @@
+"""Players: the targets of a run with the part that each one has in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from bot.oracle.tensors import Party
+
+Role = Literal["candidate", "baseline", "peer"]
+
+
+@dataclass(frozen=True)
+class Player:
+    """A target: its label, its framework, and whether it is the candidate, its baseline or a peer."""
+
+    label: str
+    framework: str
+    role: Role
+
+    @property
+    def without_version(self) -> str:
+        """Framework, device and options, and the role of a candidate or baseline: what stays from push to push."""
+        environment, _, rest = self.label.partition(":")
+        if environment.startswith("python="):
+            rest = self.label.rpartition('":')[2] if '"' in self.label else rest
+        part = "" if self.role == "peer" else f"@{self.role}"
+        return f"{self.framework}{part}:{rest}"
+
+
+def players(parties: Sequence[Party], roles: Sequence[Role]) -> dict[str, Player]:
+    """Players by label, in the targets' order. Raises ValueError for other than at most one candidate and baseline."""
+    made = {
+        party.label: Player(party.label, party.framework, role)
+        for party, role in zip(parties, roles, strict=True)
+    }
+    for role in ("candidate", "baseline"):
+        if sum(player.role == role for player in made.values()) > 1:
+            raise ValueError(f"there is more than one {role}")
+    return made

@@ -1,0 +1,236 @@
+"""Settling: from thousands of mismatching programs to findings, one per cause, each with a verdict.
+
+1. **refine**: mismatches of narrow floating values go before the float64 witness; rounding is dismissed and counted
+2. **group**: what stands is grouped by cause (``cause.py``); the smallest program represents it
+3. **confirm**: the representative runs again, on the same workers and on fresh ones (``repeat.py``)
+4. **decide**: all evidence goes through one table (``verdict.py``); then the status against the baseline and the fingerprint
+
+The same cases in any order give the same findings in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from bot.oracle import verdict as decisions
+from bot.oracle.argument_class import facts_of
+from bot.oracle.cause import Cause, FailingProgram, by_sides, group, primary
+from bot.oracle.compare import Comparator
+from bot.oracle.finding import Evidence, Finding, Kind, Mismatch
+from bot.oracle.fingerprint import fingerprint, numbered
+from bot.oracle.float64 import Float64Judgement
+from bot.oracle.observe import dead_targets
+from bot.oracle.refine import Refined, ToFloat64, as_evidence, refine
+from bot.oracle.repeat import DEATHS, Confirmation, confirm
+from bot.oracle.rerun import Case, Rerun, Runner
+from bot.oracle.roles import Player, Role, players
+from bot.oracle.verdict import Facts, Strength
+
+MAX_PROGRAMS: Final = 100  # digests kept with a finding
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """The findings, and what was dismissed on the way to them."""
+
+    findings: tuple[Finding, ...]
+    within_float64_witness: int  # mismatches that float64 showed to be rounding
+    rounding_only: tuple[str, ...]  # digests of programs in which nothing else was found
+
+
+Progress = Callable[[str], None]
+
+
+def settle(
+    cases: Iterable[Case],
+    comparator: Comparator,
+    roles: Sequence[Role],
+    rerun: Rerun,
+    to_float64: ToFloat64,
+    progress: Progress = lambda step: None,
+) -> Settlement:
+    """Settle a run's mismatching programs.
+
+    ``roles`` are in the order of the comparator's targets, ``rerun`` runs on those same targets (``Pool.run``), and
+    ``to_float64`` is ``with_dtype(blob, "float64")``. Raises ValueError for two candidates or two baselines.
+    """
+    cast = players(comparator.parties, roles)
+    ordered = sorted({case.digest: case for case in cases}.values(), key=lambda case: case.digest)
+    runner = Runner(rerun, comparator.parties)
+    progress(f"{len(ordered)} programs mismatch: asking the float64 witness")
+    refined = refine(ordered, comparator, runner, to_float64)
+    causes = group(_failing(refined))
+    progress(f"{len(causes)} causes: running each again")
+    by_digest = {case.digest: case for case in ordered}
+    confirmations = confirm(causes, by_digest, comparator, runner)
+    witness = {item.case.digest: item for item in refined}
+    findings = [
+        _finding(confirmation, _judgement(confirmation, witness), cast)
+        for confirmation in confirmations
+    ]
+    return Settlement(
+        findings=tuple(_distinct(findings)),
+        within_float64_witness=sum(item.dismissed for item in refined),
+        rounding_only=tuple(item.case.digest for item in refined if not item.standing),
+    )
+
+
+def _failing(refined: Iterable[Refined]) -> Iterable[FailingProgram]:
+    """Every program once per partition of sides that stands."""
+    for item in refined:
+        if item.standing:
+            facts = facts_of(item.case.load(), item.case.digest)
+            for mismatches in by_sides(item.standing):
+                yield FailingProgram(item.case.op, item.case.digest, facts, mismatches)
+
+
+def _judgement(
+    confirmation: Confirmation, witness: Mapping[str, Refined]
+) -> Float64Judgement | None:
+    """What the float64 witness said of a cause.
+
+    Of its representative, if that names a side; else of the smallest program that does, if all such name the same.
+    """
+    own = _of_primary(confirmation.representative, witness)
+    if own is not None and own.against:
+        return own
+    others = [_of_primary(program, witness) for program in confirmation.cause.programs]
+    naming = [judgement for judgement in others if judgement is not None and judgement.against]
+    if naming and len({judgement.against for judgement in naming}) == 1:
+        return replace(naming[0], line=f"on another program of this cause: {naming[0].line}")
+    return own
+
+
+def _of_primary(program: FailingProgram, witness: Mapping[str, Refined]) -> Float64Judgement | None:
+    return witness[program.digest].judgements.get(primary(program.mismatches))
+
+
+def _finding(
+    confirmation: Confirmation,
+    judgement: Float64Judgement | None,
+    cast: Mapping[str, Player],
+) -> Finding:
+    cause, representative = confirmation.cause, confirmation.representative
+    first = primary(representative.mismatches)
+    blame = _blame(cause, confirmation, judgement, first, cast)
+    facts = _facts(cause, confirmation, judgement, cast)
+    decision = decisions.decide(facts)
+    blamed = blame[decision.blame]
+    kind: Kind = "nondeterminism" if facts.repeat != "stable" else cause.key.kind
+    return Finding(
+        fingerprint=fingerprint(cause.key, cast, representative.facts.argument_class),
+        op=cause.key.op,
+        kind=kind,
+        verdict=decision.verdict or decisions.verdict_on(blamed, cast),
+        blamed=blamed,
+        confidence=decision.confidence,
+        status=decisions.status_of(first.sides, blamed, cast),
+        sides=first.sides,
+        program=representative.digest,
+        mismatches=representative.mismatches,
+        evidence=(
+            *_evidence(confirmation, judgement, first, facts, cast),
+            Evidence("verdict", decision.why, blamed),
+        ),
+        programs=tuple(program.digest for program in cause.programs[:MAX_PROGRAMS]),
+        count=len(cause.programs),
+        argument_class=representative.facts.argument_class,
+        known_to_suite=representative.facts.known_to_suite,
+    )
+
+
+def _blame(
+    cause: Cause,
+    confirmation: Confirmation,
+    judgement: Float64Judgement | None,
+    first: Mismatch,
+    cast: Mapping[str, Player],
+) -> dict[decisions.Blame, tuple[str, ...]]:
+    """Whom each kind of evidence blames."""
+    candidate, baseline = decisions.find(cast, "candidate"), decisions.find(cast, "baseline")
+
+    def side(player: Player | None) -> tuple[str, ...]:
+        return tuple(decisions.side_of(player.label, first.sides) or ()) if player else ()
+
+    return {
+        "nobody": (),
+        "unstable": confirmation.unstable,
+        "dead": dead_targets(first) if cause.key.kind in DEATHS else (),
+        "float64": judgement.against if judgement else (),
+        "candidate": side(candidate),
+        "baseline": side(baseline),
+        "minority": decisions.minority(first.sides, cast),
+    }
+
+
+def _facts(
+    cause: Cause,
+    confirmation: Confirmation,
+    judgement: Float64Judgement | None,
+    cast: Mapping[str, Player],
+) -> Facts:
+    sides = primary(confirmation.representative.mismatches).sides
+    strength: Strength = "none"
+    if judgement is not None and judgement.against:
+        strength = "strong" if judgement.independent else "weak"
+    return Facts(
+        repeat=confirmation.repeat,
+        death=cause.key.kind in DEATHS,
+        position=decisions.position(sides, cast),
+        float64=strength,
+        float64_against=decisions.against(judgement.against if judgement else (), cast),
+        vote=bool(decisions.minority(sides, cast)),
+    )
+
+
+def _evidence(
+    confirmation: Confirmation,
+    judgement: Float64Judgement | None,
+    first: Mismatch,
+    facts: Facts,
+    cast: Mapping[str, Player],
+) -> Iterable[Evidence]:
+    """What each witness said, the cheap ones first."""
+    dead = dead_targets(first)
+    for observation in first.observations:
+        if observation.target in dead:
+            yield Evidence(
+                "crash", f"{observation.target} {observation.happened}", (observation.target,)
+            )
+    if confirmation.evidence is not None:
+        yield confirmation.evidence
+    candidate, baseline = decisions.find(cast, "candidate"), decisions.find(cast, "baseline")
+    if candidate is not None and baseline is not None and facts.position != "peers":
+        same = facts.position == "together"
+        yield Evidence(
+            "baseline",
+            f"candidate and baseline {'agree' if same else 'differ'}",
+            () if same else (candidate.label,),
+        )
+    if judgement is not None:
+        yield as_evidence(judgement)
+    outvoted = decisions.minority(first.sides, cast)
+    if outvoted:
+        yield Evidence(
+            "vote", "independent frameworks agree against " + ", ".join(outvoted), outvoted
+        )
+
+
+def _distinct(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings with fingerprints of their own, ordered by op, kind and fingerprint.
+
+    Two versions of one framework are the same without their versions, so causes that differ only in which of them is
+    odd meet in one fingerprint; the later ones, in the causes' order, are told apart by their number.
+    """
+    seen: Counter[str] = Counter()
+    distinct: list[Finding] = []
+    for finding in findings:
+        seen[finding.fingerprint] += 1
+        number = seen[finding.fingerprint]
+        if number > 1:
+            finding = replace(finding, fingerprint=numbered(finding.fingerprint, number))
+        distinct.append(finding)
+    return sorted(distinct, key=lambda finding: (finding.op, finding.kind, finding.fingerprint))
