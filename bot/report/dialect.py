@@ -19,6 +19,7 @@ class Dialect(BaseModel):
     threads: str
     dtypes: frozenset[str]
     from_numpy: str
+    view: str
     names: dict[str, str]
     source: str
 

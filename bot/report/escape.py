@@ -48,7 +48,7 @@ def code(text: str, limit: int = 500) -> str:
     """An inline code span that holds this text."""
     shown = visible(text, limit)
     if not shown.strip():
-        return "(empty)" if not shown else "(blank)"
+        return "–"
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     ticks = "`" * (longest + 1)
     # Markdown takes one blank off each end when both have one; a backtick must not touch the fence.

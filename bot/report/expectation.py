@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from bot.oracle.finding import Finding, Mismatch
 from bot.oracle.initial import InitialTensors
-from bot.oracle.tolerance import EXACT, Bound, bound_for, coarser
+from bot.oracle.tolerance import EXACT, Bound, accumulated_terms, bound_for, coarser
 from bot.programs.program import Program
 from bot.report.bundle import FindingBundle, Key, TargetOutcome
 from bot.report.repro_code import ReproError
@@ -23,11 +23,11 @@ _DEATHS: dict[str, Mode] = {"crash": "crash", "hang": "hang", "memory": "memory"
 
 @dataclass(frozen=True)
 class ExpectedTensor:
-    """What one result must be. ``array`` None means that there must be no such tensor."""
+    """What one result must be. A Python number has the dtype ``bool``, ``int``, ``float`` or ``complex``."""
 
     key: Key
     label: str
-    array: Array | None
+    array: Array
     dtype: str
     bound: Bound
 
@@ -106,7 +106,7 @@ def _side_of(label: str, finding: Finding) -> tuple[str, ...]:
 
 def _repeated(bundle: FindingBundle) -> tuple[ExpectedTensor, ...]:
     return tuple(
-        ExpectedTensor((m.role, m.name, m.path), m.label, None, "", EXACT)
+        ExpectedTensor((m.role, m.name, m.path), m.label, np.zeros(0), "", EXACT)
         for m in bundle.finding.mismatches
         if m.role
     )
@@ -125,15 +125,47 @@ def _expected(
     own = subject.outcome.by_key.get(cast("Any", key))
     if tensor is not None:
         dtype = tensor.dtype if own is None else coarser(own.dtype, tensor.dtype)
-        bound = bundle.bounds.get(key) or bound_for(dtype, 1, program.origin.tolerance)
+        sizes = initial.operand_sizes(with_gradients=mismatch.role == "gradient")
+        terms = accumulated_terms(sizes, tensor.array.size)
+        bound = bundle.bounds.get(key) or bound_for(dtype, terms, program.origin.tolerance)
         return ExpectedTensor(key, mismatch.label, tensor.array, tensor.dtype, bound)
     for role, name, path, value in right.values:
-        if (role, name, path) == key and isinstance(value, bool | int | float):
-            array: Array = np.asarray(value)
-            return ExpectedTensor(key, mismatch.label, array, type(value).__name__, EXACT)
+        number = _number(value) if (role, name, path) == key else None
+        if number is not None:
+            array: Array = np.asarray(number)
+            bound = _value_bound(number, program)
+            return ExpectedTensor(key, mismatch.label, array, type(number).__name__, bound)
     if mismatch.role == "gradient" and own is not None and mismatch.name in right.absent:
-        return ExpectedTensor(key, mismatch.label, None, "", EXACT)
+        zeros = np.zeros_like(own.array)  # no gradient counts as zeros
+        return ExpectedTensor(key, mismatch.label, zeros, own.dtype, EXACT)
     before = initial.array(mismatch.name) if mismatch.role == "side-effect" else None
     if before is None:
         return None
     return ExpectedTensor(key, mismatch.label, before, initial.dtype(mismatch.name), EXACT)
+
+
+def _number(value: Any) -> bool | int | float | complex | None:
+    """A number from the program's value grammar, or None for what is none."""
+    if isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, dict):
+        entry = cast("dict[str, Any]", value)
+        try:
+            if "float" in entry:
+                return float(entry["float"])
+            if "complex" in entry:
+                real, imaginary = entry["complex"]
+                return complex(float(real), float(imaginary))
+        except (TypeError, ValueError):
+            return None
+    return None
+
+
+def _value_bound(number: bool | int | float | complex, program: Program) -> Bound:
+    """The tolerance of the coarsest floating input; integers and bool are exact."""
+    if isinstance(number, int):
+        return EXACT
+    widest = "float64"
+    for spec in program.tensors:
+        widest = coarser(widest, spec.dtype)
+    return bound_for(widest, 1, program.origin.tolerance)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import secrets
@@ -97,10 +96,10 @@ def _read(path: Path, folder: int | None, limit: int) -> bytes:
         descriptor = os.open(path, flags, dir_fd=folder)
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror}") from None
-    with contextlib.closing(os.fdopen(descriptor, "rb")) as stream:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            raise FileError(f"{path} is not a regular file")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileError(f"{path} is not a regular file")
+    with os.fdopen(descriptor, "rb") as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise FileError(f"{path} has more than the {limit} bytes that are read")

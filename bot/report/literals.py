@@ -30,7 +30,7 @@ _CARRIERS = {
 
 def carrier(dtype: str) -> np.dtype[Any]:
     """The plain NumPy dtype in which a script holds values of this canonical dtype."""
-    return _CARRIERS.get(dtype) or DTYPES[dtype]
+    return _CARRIERS.get(dtype) or DTYPES.get(dtype) or np.dtype(dtype)
 
 
 def carried(array: Array, dtype: str) -> Array:
@@ -77,12 +77,7 @@ def wrap(text: str) -> str:
     if len(text) <= WIDTH:
         return text
     lines = textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-    return "\n    ".join(lines)
-
-
-def scalar_code(value: float) -> str:
-    """A float64 as Python source (``nan`` and ``inf`` by name)."""
-    return repr(float(value))
+    return "\n        ".join(lines)
 
 
 def _scalar(value: Any, dtype: np.dtype[Any]) -> str:

@@ -46,9 +46,9 @@ class Replay:
 def targets_by_path(targets: Sequence[TargetFacts]) -> tuple[str, ...]:
     """Specs that name a file on this machine: somebody's program, which a folder from elsewhere must not choose."""
     return tuple(
-        target.spec
-        for target in targets
-        if target.spec.startswith("python=") or "/" in target.spec.split(":")[0]
+        spec
+        for spec in (target.spec or target.label for target in targets)
+        if spec.startswith("python=") or "/" in spec or spec.split(":")[0].endswith(".whl")
     )
 
 
@@ -58,7 +58,7 @@ def replay(folder: Path, run: Run, compare: Compare, cpu: str, instruction_set: 
     Raises FindingError for a folder that cannot be read, and whatever ``run`` and ``compare`` raise.
     """
     finding = load_finding(folder)
-    labels = [target.spec for target in finding.record.targets]
+    labels = [target.label for target in finding.record.targets]
     outcomes = tuple(run(finding))
     if len(outcomes) != len(labels):
         raise ValueError(f"{len(outcomes)} outcomes for {len(labels)} targets")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -31,10 +31,15 @@ _FORBIDDEN = re.compile(
     r"apply_|map_|map2_|__(init|new|del|class|dict|subclasshook|reduce|reduce_ex|getattribute|getattr|setattr|delattr|"
     r"globals|builtins|import|setstate|getstate|torch_function|torch_dispatch)\w*__)(\.|$)"
 )
+_ATEN = re.compile(r"ops\.aten\.\w+(\.[A-Za-z]\w*)?", re.ASCII)
 RESERVED: frozenset[str] = frozenset(
     "np sys base64 zlib subprocess run main stored check to_numpy nan inf EXPECTED DEVICE seed time os math torch "
-    "oneflow signal_name problem".split()
+    "oneflow dict float complex slice Ellipsis".split()
 )
+
+
+Watched = tuple[str, tuple[int, ...]]
+"""A result's name and the path of one member of it."""
 
 
 class ReproError(ValueError):
@@ -75,6 +80,7 @@ class ProgramCode:
         self._names = {**dialect.names, **(names or {})}
         self._identifiers: dict[str, str] = {}
         self._taken: set[str] = set(RESERVED)
+        self._copies: dict[Watched, str] = {}
         self._specs = {spec.name: spec for spec in program.tensors}
 
     def identifier(self, name: str) -> str:
@@ -99,12 +105,22 @@ class ProgramCode:
         """Statements that make the inputs."""
         return [line for spec in self._program.inputs() for line in self._tensor(spec)]
 
-    def calls(self) -> list[str]:
-        """Statements that make the calls, modules' state loaded right after a module is made."""
+    def calls(self, watched: Collection[Watched] = ()) -> list[str]:
+        """Statements that make the calls, modules' state loaded right after a module is made.
+
+        ``watched`` results are copied as soon as they are there, before a later call can change them in place: into
+        the variables that :meth:`observed` then names.
+        """
         lines: list[str] = []
         for call in self._program.calls:
             lines.append(f"{self.identifier(call.result)} = {self._call(call)}")
-            lines.extend(self._load_state(call.result))
+            lines.extend(self._load_state(call))
+            for name, path in watched:
+                if name == call.result:
+                    steps = "".join(f"[{int(index)}]" for index in path)
+                    copy = self.identifier(f"{name}{steps} then")
+                    self._copies[name, path] = copy
+                    lines.append(f"{copy} = {self.identifier(name)}{steps}.clone()")
         return lines
 
     def backward(self) -> list[str]:
@@ -125,6 +141,8 @@ class ProgramCode:
         Raises ReproError when the program has no such thing.
         """
         steps = "".join(f"[{int(index)}]" for index in path)
+        if role == "intermediate" and (name, path) in self._copies:
+            return self._copies[name, path]
         if role in ("output", "intermediate"):
             index = next((i for i, c in enumerate(self._program.calls) if c.result == name), None)
             if index is None and name not in self._specs:
@@ -183,7 +201,7 @@ class ProgramCode:
         if key == "size":
             return f"{self._module}.Size({self.value(list(inner), depth + 1)})"
         if key == "float":
-            return _special(inner) if inner.startswith("-0") else f'float("{_special(inner)}")'
+            return "-0.0" if _special(inner) == "-0.0" else f'float("{inner}")'
         if key == "complex":
             parts = [_special(p) if isinstance(p, str) else repr(float(p)) for p in inner]
             return f"complex({parts[0]}, {parts[1]})"
@@ -206,7 +224,7 @@ class ProgramCode:
 
     def _function(self, fn: str) -> str:
         name = dotted(self._names.get(fn, fn), "an op")
-        if _FORBIDDEN.search(name):
+        if _FORBIDDEN.search(name) and not _ATEN.fullmatch(name):
             raise ReproError(f"{name!r} is not a tensor op")
         prefix, _, rest = name.partition(".")
         if prefix == self._module and rest:
@@ -242,14 +260,21 @@ class ProgramCode:
             words.append(f"**{{{pairs}}}")
         return words
 
-    def _load_state(self, module: str) -> list[str]:
-        names = self._program.state.get(module)
+    def _load_state(self, call: Call) -> list[str]:
+        """Statements that give a module its state: ``load_state_dict`` where that keeps dtypes and layouts."""
+        names = self._program.state.get(call.result)
         if not names:
             return []
         lines = [line for tensor in names.values() for line in self._tensor(self._specs[tensor])]
-        pairs = ", ".join(f"{key!a}: {self.identifier(t)}" for key, t in names.items())
-        variable = self.identifier(module)
-        return [*lines, f"{variable}.load_state_dict({{{pairs}}}, strict=False)"]
+        module = self.identifier(call.result)
+        specs = [self._specs[tensor] for tensor in names.values()]
+        kept = "dtype" in call.kwargs or all(s.dtype in ("float32", "int64") for s in specs)
+        if kept and all(self._is_plain(spec) for spec in specs):
+            pairs = ", ".join(f"{key!a}: {self.identifier(t)}" for key, t in names.items())
+            return [*lines, f"{module}.load_state_dict({{{pairs}}})"]
+        slots = self._unique("slots")
+        lines.append(f"{slots} = dict([*{module}.named_parameters(), *{module}.named_buffers()])")
+        return [*lines, *(f"{slots}[{k!a}].data = {self.identifier(t)}" for k, t in names.items())]
 
     def _state_owner(self, name: str) -> tuple[str, str] | None:
         """The module's variable and its own name for a parameter, by tensor name, ``module.key`` or bare key."""
@@ -286,10 +311,13 @@ class ProgramCode:
         else:
             storage, made = self._storage(spec)
             lines.extend(made)
-            lines.append(
-                f"{variable} = {self._module}.as_strided({storage}, {tuple(spec.shape)!r}, "
-                f"{tuple(spec.strides)!r}, {spec.offset})"
+            layout = self._dialect.view.format(
+                base=storage,
+                shape=tuple(spec.shape),
+                strides=tuple(spec.strides),
+                offset=spec.offset,
             )
+            lines.append(f"{variable} = {layout}")
             if spec.conj:
                 lines.append(f"{variable} = {variable}.conj()")
             if spec.neg:
@@ -343,7 +371,7 @@ class ProgramCode:
 
 
 def _special(text: Any) -> str:
-    if text not in _FLOATS:
+    if not isinstance(text, str) or text not in _FLOATS:
         raise ReproError(f"{str(text)[:40]!r} is not a number")
     return _FLOATS[text]
 

@@ -19,7 +19,7 @@ from bot.report.bundle import FindingBundle
 from bot.report.dialect import dialects
 from bot.report.escape import comment
 from bot.report.expectation import Expectation, ExpectedTensor, expect
-from bot.report.literals import array_code, carried, scalar_code
+from bot.report.literals import array_code, carried
 from bot.report.repro_code import ProgramCode, ReproError
 from bot.report.script_check import passes
 
@@ -37,11 +37,15 @@ def repro_script(bundle: FindingBundle) -> str:
     writer = ProgramCode(
         program, data, dialect, expectation.subject.device, bundle.names.get(framework)
     )
-    inputs, calls, backward = writer.inputs(), writer.calls(), writer.backward()
+    keys = [tensor.key for tensor in expectation.tensors]
+    watched = [(name, path) for role, name, path in keys if role == "intermediate"]
+    inputs, calls, backward = writer.inputs(), writer.calls(watched), writer.backward()
     observed = [
         (ascii(tensor.label), writer.observed(*tensor.key)) for tensor in expectation.tensors
     ]
-    expected = _expected_rows(expectation)
+    uses_growth = any(tensor.bound.growth for tensor in expectation.tensors)
+    check_dtype = bundle.finding.kind == "dtype"
+    expected = _expected_rows(expectation, uses_growth, check_dtype)
     body = "\n".join([*inputs, *calls, *backward, *(row["code"] for row in expected)])
     fields: dict[str, Any] = {
         "title": comment(f"{bundle.finding.op}: {_headline(bundle.finding)}"),
@@ -57,7 +61,9 @@ def repro_script(bundle: FindingBundle) -> str:
         "observed": observed,
         "expected": expected,
         "exact_zeros": _needs_exact_zeros(expectation),
-        "check_dtype": bundle.finding.kind == "dtype",
+        "uses_growth": uses_growth,
+        "contract": program.origin.random and bundle.finding.kind in ("value", "nan", "gradient"),
+        "check_dtype": check_dtype,
         "mode": expectation.mode,
         "source": comment(expectation.source),
         "repeats": REPEATS,
@@ -123,24 +129,25 @@ def _story(bundle: FindingBundle, expectation: Expectation, program: Program) ->
     return lines
 
 
-def _expected_rows(expectation: Expectation) -> list[dict[str, str]]:
+def _expected_rows(
+    expectation: Expectation, uses_growth: bool, check_dtype: bool
+) -> list[dict[str, str]]:
     if expectation.mode != "values":
         return []
-    return [_expected_row(tensor) for tensor in expectation.tensors]
+    return [_expected_row(tensor, uses_growth, check_dtype) for tensor in expectation.tensors]
 
 
-def _expected_row(tensor: ExpectedTensor) -> dict[str, str]:
-    code = "None"
-    if tensor.array is not None:
-        plain = tensor.dtype in ("int", "float")
-        code = array_code(tensor.array if plain else carried(tensor.array, tensor.dtype))
+def _expected_row(tensor: ExpectedTensor, uses_growth: bool, check_dtype: bool) -> dict[str, str]:
+    rule = [f"relative={tensor.bound.rtol!r}", f"absolute={tensor.bound.atol!r}"]
+    if uses_growth:
+        rule.append(f"growth={tensor.bound.growth!r}")
+    if check_dtype:
+        rule.insert(0, f"dtype={tensor.dtype!a}")
+    code = array_code(carried(tensor.array, tensor.dtype))
     return {
         "label": ascii(tensor.label),
         "code": code.replace("\n", "\n        "),
-        "dtype": ascii(tensor.dtype),
-        "relative": scalar_code(tensor.bound.rtol),
-        "absolute": scalar_code(tensor.bound.atol),
-        "growth": scalar_code(tensor.bound.growth),
+        "rule": ", ".join(rule),
     }
 
 
@@ -151,7 +158,7 @@ def _needs_exact_zeros(expectation: Expectation) -> bool:
     seen = expectation.subject.outcome.by_key
     for tensor in expectation.tensors:
         own = seen.get(tensor.key)  # pyright: ignore[reportArgumentType]
-        if own is None or tensor.array is None or own.array.shape != tensor.array.shape:
+        if own is None or own.array.shape != tensor.array.shape:
             return False
         if own.dtype != tensor.dtype:
             return False

@@ -71,8 +71,10 @@ class RunFacts(Row):
 class TargetFacts(Row):
     """One target and the environment that it ran in."""
 
-    spec: Name
-    """The target's spec, as findings name it."""
+    label: Name
+    """How findings name it: its spec, and a number where two targets have one spec (``torch==2.13.0:cpu#2``)."""
+    spec: Name = ""
+    """The target's spec; empty when it is the label."""
     role: Literal["candidate", "baseline", "peer"] = "peer"
     framework: Name = ""
     version: Name = ""

@@ -38,7 +38,7 @@ def print_summary(console: Console, results: Results, report: Path) -> None:
         _line(console, f"not tested: {row.op}: {row.reason}")
     for note in results.notes[:10]:
         _line(console, f"note: {note}")
-    _line(console, f"{results.result}: {len(results.findings)} findings; report: {report}")
+    _line(console, f"{results.result}: {_number(len(results.findings))}; report: {report}")
 
 
 def _cells(finding: FindingRow) -> tuple[str, ...]:
@@ -65,9 +65,15 @@ def _table(findings: tuple[FindingRow, ...]) -> Table:
         table.add_column(column, overflow="fold")
     for finding in findings:
         style = "red" if finding.status not in ("known", "fixed") else ""
-        table.add_row(*(Text(text, style=style) for text in _cells(finding)))
+        # A cell may be folded anywhere, so that its "::" would begin a line.
+        cells = [text.replace("::", ":\u200b:") for text in _cells(finding)]
+        table.add_row(*(Text(text, style=style) for text in cells))
     return table
 
 
 def _line(console: Console, text: str) -> None:
     console.print(Text(log_line(text)), soft_wrap=True)
+
+
+def _number(findings: int) -> str:
+    return f"{findings} finding{'' if findings == 1 else 's'}"
