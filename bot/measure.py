@@ -67,12 +67,14 @@ class Measurement:
         for result in self.pool.run(self._jobs(programs, measured, deadline, sent)):
             program = sent.pop(result.job.id)
             comparison = self.comparator.compare(program, result.outcomes)
+            deaths = tuple(outcome.death for outcome in result.outcomes)
             entry = Entry(
                 program.digest,
                 program.op,
                 comparison.statuses,
                 comparison.counts,
                 comparison.mismatches,
+                deaths if any(deaths) else (),
             )
             self.directory.record(entry, program.blob)
             measured.add(entry)

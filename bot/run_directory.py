@@ -26,10 +26,12 @@ from bot.errors import OpDiffError
 from bot.oracle.counts import Counts, TargetStatus
 from bot.oracle.finding import Mismatch
 from bot.plan import PLAN_VERSION, Plan
+from bot.targets.outcome import Death
 
 _MISMATCHES = TypeAdapter(tuple[Mismatch, ...])
 _STATUSES = TypeAdapter(tuple[TargetStatus, ...])
 _COUNTS = TypeAdapter(Counts)
+_DEATHS = TypeAdapter(tuple[Death | None, ...])
 MAX_LINE_BYTES = 16 << 20
 
 
@@ -42,6 +44,7 @@ class Entry:
     statuses: tuple[TargetStatus, ...]
     counts: Counts
     mismatches: tuple[Mismatch, ...] = ()
+    deaths: tuple[Death | None, ...] = ()  # one per target; empty when nobody died
 
     def to_line(self) -> bytes:
         """One line of JSON; counts of nothing are left out."""
@@ -53,6 +56,8 @@ class Entry:
         }
         if self.mismatches:
             fields["mismatches"] = _MISMATCHES.dump_python(self.mismatches, mode="json")
+        if self.deaths:
+            fields["deaths"] = _DEATHS.dump_python(self.deaths, mode="json")
         return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
     @staticmethod
@@ -67,6 +72,7 @@ class Entry:
             ),
             counts=_COUNTS.validate_python(fields["counts"]),
             mismatches=_MISMATCHES.validate_python(fields.get("mismatches", ())),
+            deaths=_DEATHS.validate_python(fields.get("deaths", ())),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -179,6 +180,17 @@ class Pool:
         if run is not None:
             run.events.put(None)
 
+    def only(self, index: int) -> Pool:
+        """A view of this pool with one of its targets, by its place; it shares the worker, and is not to be closed."""
+        view = copy(self)
+        view._lanes = [self._lanes[index]]
+        return view
+
+    def renew(self) -> None:
+        """End all workers; the next run starts new ones. What programs left behind in a process is gone with it."""
+        for lane in self._lanes:
+            lane.close()
+
     def close(self) -> None:
         """End all workers. Nothing of them is left afterwards."""
         if self._closed:
@@ -260,10 +272,11 @@ class Pool:
     def _take(self, run: _Run, event: Event | None) -> Iterator[JobResult]:
         match event:
             case Answers(lane, outcomes):
+                places = {lane.number: place for place, lane in enumerate(self._lanes)}
                 for number, outcome in outcomes:
                     pending = run.pending[number]
                     size = len(outcome.header) + len(outcome.payload)
-                    pending.outcomes[lane] = outcome
+                    pending.outcomes[places[lane]] = outcome
                     pending.missing -= 1
                     pending.held += size
                     run.held_bytes += size
