@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 import os
 import random
 import re
@@ -14,9 +15,11 @@ import numpy
 os.environ.setdefault("GLOG_minloglevel", "2")  # the import itself warns of a missing GPU
 
 import oneflow
+import values
 from framework import (
     ITEM_BYTES,
     MAX_TENSOR_BYTES,
+    Arguments,
     Framework,
     Read,
     RefusedError,
@@ -24,7 +27,7 @@ from framework import (
     UnsupportedError,
     known_names,
 )
-from op_mapping import adapters
+from op_mapping import adapters, chain
 
 _DTYPES: Dict[str, Any] = {
     name: getattr(oneflow, name) for name in ITEM_BYTES if hasattr(oneflow, name)
@@ -86,11 +89,30 @@ class OneFlowFramework(Framework):
         oneflow.set_num_threads(self.threads)
         self.known = known_names()
         self.table = build_table(self.known)
-        self.adapters = adapters(mapping)
+        self.adapters = adapters(mapping, lambda value: values.decode(value, {}, self))
+        for name in self.table:
+            if name.startswith("nn.") and isinstance(self.table[name], type):
+                self._adapt_constructor(name)
         self._sync = oneflow._oneflow_internal.eager.Sync
         self._module_class = oneflow.nn.Module
         self._tensor_class = oneflow.Tensor
         self._default_dtype = oneflow.get_default_dtype()
+
+    def _adapt_constructor(self, name: str) -> None:
+        """Leave out the device and the default dtype of a module class that takes neither."""
+        parameters = inspect.signature(self.table[name].__init__).parameters
+        variadic = any(kind.kind is kind.VAR_KEYWORD for kind in parameters.values())
+        absent = [key for key in ("device", "dtype") if key not in parameters and not variadic]
+
+        def adapt(args: List[Any], kwargs: Dict[str, Any]) -> Arguments:
+            for key in absent:
+                value = kwargs.pop(key, None)
+                if key == "dtype" and value not in (None, self._default_dtype):
+                    raise UnsupportedError("oneflow's %s is made in float32 only" % name)
+            return args, kwargs
+
+        known = self.adapters.get(name)
+        self.adapters[name] = chain(adapt, known) if known is not None else adapt
 
     def facts(self) -> Dict[str, Any]:
         """Version, build and device, for the report."""

@@ -5,35 +5,50 @@ The rows come with ``hello``; ``bot/targets/op_mapping.py`` documents and valida
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List
 
-from framework import Adapter, UnsupportedError
+from framework import Adapter, Arguments, UnsupportedError
 
-Arguments = Tuple[List[Any], Dict[str, Any]]
-
-
-def adapters(mapping: Dict[str, Any]) -> Dict[str, Adapter]:
-    """Canonical name -> adapter, for every op that the mapping has a row of."""
-    return {name: _adapter(name, row) for name, row in mapping.get("ops", {}).items()}
+Decode = Callable[[Any], Any]
 
 
-def _adapter(name: str, row: Dict[str, Any]) -> Adapter:
+def adapters(mapping: Dict[str, Any], decode: Decode) -> Dict[str, Adapter]:
+    """Canonical name -> adapter, for every op that the mapping has a row of.
+
+    ``decode`` turns a value of the program's grammar into the framework's.
+    """
+    return {name: _adapter(name, row, decode) for name, row in mapping.get("ops", {}).items()}
+
+
+def chain(first: Adapter, second: Adapter) -> Adapter:
+    """Both adapters, one after the other."""
+    return lambda args, kwargs: second(*first(args, kwargs))
+
+
+def _adapter(name: str, row: Dict[str, Any], decode: Decode) -> Adapter:
     if row.get("unsupported"):
         return _refuse("%s: %s" % (name, row["unsupported"]))
     positional: List[str] = row.get("positional", [])
     keep: int = row.get("keep", 0)
-    rename: Dict[str, str] = row.get("rename", {})
-    defaults: Dict[str, Any] = row.get("defaults", {})
-    drop: Dict[str, List[Any]] = row.get("drop", {})
+    not_bool: List[int] = row.get("not_bool", [])
     only: Dict[str, List[Any]] = row.get("only", {})
+    pack = row.get("pack")
+    drop: Dict[str, List[Any]] = row.get("drop", {})
+    rename: Dict[str, str] = row.get("rename", {})
+    defaults = {key: decode(value) for key, value in row.get("defaults", {}).items()}
 
     def adapt(args: List[Any], kwargs: Dict[str, Any]) -> Arguments:
         if positional and len(args) > keep:
             args, kwargs = _by_name(name, args, kwargs, positional, keep)
+        for position in not_bool:
+            if len(args) > position and isinstance(args[position], bool):
+                raise UnsupportedError("%s: a bool as argument %d" % (name, position + 1))
         for key, allowed in only.items():
             if key in kwargs and not _one_of(kwargs[key], allowed):
                 raise UnsupportedError("%s: %s=%r is not supported" % (name, key, kwargs[key]))
-        kept = {}
+        if pack is not None and len(args) > pack and isinstance(args[pack], int):
+            args = [*args[:pack], list(args[pack:])]
+        kept: Dict[str, Any] = {}
         for key, value in kwargs.items():
             if key in drop and (not drop[key] or _one_of(value, drop[key])):
                 continue
@@ -45,7 +60,7 @@ def _adapter(name: str, row: Dict[str, Any]) -> Adapter:
     return adapt
 
 
-def _refuse(reason: str) -> Callable[[List[Any], Dict[str, Any]], Arguments]:
+def _refuse(reason: str) -> Adapter:
     def refuse(args: List[Any], kwargs: Dict[str, Any]) -> Arguments:
         raise UnsupportedError(reason)
 
