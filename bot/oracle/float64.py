@@ -38,6 +38,7 @@ WIDE: Final[dict[str, str]] = {
     "float16": "float64",
     "bfloat16": "float64",
     "float32": "float64",
+    "complex32": "complex128",
     "complex64": "complex128",
 }
 """Narrow dtype -> the dtype of its reference."""

@@ -13,11 +13,21 @@ from bot.oracle.float64 import Float64Judgement
 from bot.oracle.initial import InitialTensors
 from bot.oracle.rerun import Case, Runner
 from bot.oracle.tensors import TensorRules
-from bot.programs.program import decode
+from bot.programs.program import ProgramError, decode
+from bot.programs.transform import with_dtype
 from bot.targets.outcome import RawOutcome
 
 ToFloat64 = Callable[[bytes], bytes | None]
 """A program's blob with float64 in place of its floating dtypes, or None when it has none to replace."""
+
+
+def as_float64(blob: bytes) -> bytes | None:
+    """The program in float64, by :func:`bot.programs.transform.with_dtype`; None where that changes or can do nothing."""
+    try:
+        wide = with_dtype(blob, "float64")
+    except ProgramError:
+        return None
+    return None if wide == blob else wide
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,10 @@ class Refined:
 
 
 def refine(
-    cases: Sequence[Case], comparator: Comparator, runner: Runner, to_float64: ToFloat64
+    cases: Sequence[Case],
+    comparator: Comparator,
+    runner: Runner,
+    to_float64: ToFloat64 = as_float64,
 ) -> list[Refined]:
     """Put every mismatch of narrow floating values before the witness; the result is in the order of the cases."""
     asked = {

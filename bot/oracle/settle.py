@@ -23,7 +23,7 @@ from bot.oracle.finding import Evidence, Finding, Kind, Mismatch
 from bot.oracle.fingerprint import fingerprint, numbered
 from bot.oracle.float64 import Float64Judgement
 from bot.oracle.observe import dead_targets
-from bot.oracle.refine import Refined, ToFloat64, as_evidence, refine
+from bot.oracle.refine import Refined, ToFloat64, as_evidence, as_float64, refine
 from bot.oracle.repeat import DEATHS, Confirmation, confirm
 from bot.oracle.rerun import Case, Rerun, Runner
 from bot.oracle.roles import Player, Role, players
@@ -49,13 +49,13 @@ def settle(
     comparator: Comparator,
     roles: Sequence[Role],
     rerun: Rerun,
-    to_float64: ToFloat64,
+    to_float64: ToFloat64 = as_float64,
     progress: Progress = lambda step: None,
 ) -> Settlement:
     """Settle a run's mismatching programs.
 
-    ``roles`` are in the order of the comparator's targets, ``rerun`` runs on those same targets (``Pool.run``), and
-    ``to_float64`` is ``with_dtype(blob, "float64")``. Raises ValueError for two candidates or two baselines.
+    ``roles`` are in the order of the comparator's targets, ``rerun`` runs on those same targets (``Pool.run``).
+    Raises ValueError for two candidates or two baselines.
     """
     cast = players(comparator.parties, roles)
     ordered = sorted({case.digest: case for case in cases}.values(), key=lambda case: case.digest)
