@@ -13,10 +13,15 @@ _REPLACED: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^[FEWI]\d{4,8} [\d:.]+\s+\d+ (\S+?):\d+\]"), r"\1:"),
     (re.compile(r"0x[0-9a-fA-F]+"), "#"),
     (re.compile(r"(?:/[\w.+-]+)+/"), ""),  # folders: only a file's own name stays
+    (
+        re.compile(
+            r"\bk?(?:b?float|double|complex|u?int|half|char|long|bool)(?:\d+(?:_t)?)?\b", re.I
+        ),
+        "T",
+    ),
     (re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?"), "#"),
     (re.compile(r"#(?:\s*[,x*]\s*#)+,?"), "#"),  # shapes of any rank
     (re.compile(r"[(\[]\s*#?\s*,?\s*[)\]]"), "[#]"),
-    (re.compile(r"\bk?(?:b?float|double|complex|u?int|half|char|long|bool)#?\b", re.I), "T"),
     (re.compile(r"\s+"), " "),
 )
 _TELLING = re.compile(
