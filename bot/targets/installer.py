@@ -67,10 +67,11 @@ def torch_backend_of(local: str | None, environ: Mapping[str, str]) -> str | Non
 
 
 def one_line(lines: Sequence[str], limit: int = 400) -> str:
-    """uv's error of several lines as one, from where the error starts."""
-    text = [_NOISE.sub(" ", line) for line in lines]
-    starts = [i for i, line in enumerate(lines) if "error" in line.lower() or "×" in line]
-    joined = " ".join(" ".join(text[starts[0] if starts else -3 :]).split())
+    """uv's error of several lines (``error: .. cause: ..``, or a drawn tree) as one, from where it starts."""
+    starts = [i for i, line in enumerate(lines) if line.startswith("error") or "×" in line]
+    text = [_NOISE.sub(" ", line) for line in lines[starts[0] if starts else -3 :]]
+    joined = " ".join(" ".join(text).split())
+    joined = joined.removeprefix("error: ").replace(" cause: ", ": ")
     return joined if len(joined) <= limit else joined[: limit - 3] + "..."
 
 
@@ -148,6 +149,10 @@ class Installer:
         command = [str(self.uv), *arguments]
         status, lines = self._stream(command, uv_environment(self.environ), folder)
         if status != 0:
+            if any("No space left on device" in line for line in lines):
+                raise InstallError(
+                    f"no space left in {folder.parent}: free some, or use another cache"
+                )
             raise InstallError(one_line(lines) or f"uv ended with status {status}")
 
     def _stream(
@@ -187,7 +192,7 @@ class Installer:
     def _report(self, line: str) -> None:
         text = line.strip()
         # uv lists every package it put there as " + name==version"; the counts before it say enough.
-        if text and not text.startswith(("+", "-", "~")):
+        if text and not text.startswith(("+", "-", "~", "Using Python")):
             self.progress(text)
 
 

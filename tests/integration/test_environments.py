@@ -104,6 +104,20 @@ def test_kill_9_in_mid_install_leaves_nothing_half_made(tmp_path: Path, recipes:
     assert list((cache / "envs/.building").iterdir()) == []
 
 
+def test_ctrl_c_in_mid_install_leaves_nothing_at_all(tmp_path: Path, recipes: Path) -> None:
+    cache = tmp_path / "cache"
+    process = preparing(cache, recipes, "expecttest==0.3.0")
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "Resolved" in line or "Installed" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert visible(cache) == []
+    assert list((cache / "envs/.building").iterdir()) == []
+
+
 def test_an_environment_is_whole_after_its_rename_and_not_writable_by_others(
     tmp_path: Path, recipes: Path
 ) -> None:

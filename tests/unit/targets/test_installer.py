@@ -77,12 +77,23 @@ def test_an_error_of_uv_becomes_one_line() -> None:
     assert len(one_line(["error: " + "x" * 1000])) == 400
 
 
+def test_an_error_with_causes_becomes_one_line() -> None:
+    lines = ["Resolved 5 packages", "error: Failed to fetch x", "  cause: connection refused"]
+    assert one_line(lines) == "Failed to fetch x: connection refused"
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    uv = program(tmp_path / "uv", "echo error: a; echo '  cause: No space left on device'; exit 2")
+    with pytest.raises(InstallError, match=f"^no space left in {tmp_path.parent}: free some"):
+        Installer(uv, {"PATH": os.environ["PATH"]}, print).install(tmp_path, ["torch==1"])
+
+
 def test_progress_is_handed_on_and_a_failure_raised_in_one_line(tmp_path: Path) -> None:
     uv = program(
         tmp_path / "uv", "echo Resolved 3 packages; echo ' + numpy==1'; echo error: no; exit 1"
     )
     said: list[str] = []
-    with pytest.raises(InstallError, match=r"^error: no$"):
+    with pytest.raises(InstallError, match=r"^no$"):
         Installer(uv, {"PATH": os.environ["PATH"]}, said.append).install(tmp_path, ["torch==1"])
     assert said == ["Resolved 3 packages", "error: no"]
 
