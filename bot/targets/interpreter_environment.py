@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 from bot.targets.environment import Environment
 from bot.targets.environment_spec import interpreter_path
 from bot.targets.inspection import Contents, InspectionError, Start, look
+from bot.targets.interpreters import seen_by
 from bot.targets.recipes import Recipe, RecipeBook
 from bot.targets.target import TargetError
 
@@ -52,7 +53,7 @@ def read_interpreter(
             for pattern in recipe.library_paths
             for folder in sorted(place.parent.glob(pattern))
         ),
-        readable=_readable(contents, place),
+        readable=_readable(path, contents, place),
     )
 
 
@@ -94,13 +95,13 @@ def _recipe(book: RecipeBook, fallback: Recipe, version: str) -> Recipe:
         return fallback
 
 
-def _readable(contents: Contents, package: Path) -> tuple[Path, ...]:
-    """The folders that must be seen: prefixes, and whatever of the import path lies outside them."""
-    roots = [contents.prefix, contents.base_prefix]
+def _readable(python: Path, contents: Contents, package: Path) -> tuple[Path, ...]:
+    """What must be seen: the interpreter's own, and whatever of the import path lies outside of that."""
+    roots = list(seen_by(python, contents.prefix, contents.base_prefix))
     for path in (*contents.path, package.parent, package.resolve().parent):
         if path.exists() and not any(path.is_relative_to(root) for root in roots):
             roots.append(path)
-    return tuple(dict.fromkeys(roots))
+    return tuple(roots)
 
 
 def _code_files(package: Path) -> Iterator[Path]:

@@ -69,6 +69,22 @@ def candidates(version: str, environ: Mapping[str, str], home: Path) -> Iterator
             yield path
 
 
+def seen_by(python: Path, *prefixes: Path) -> tuple[Path, ...]:
+    """What must be seen for an interpreter to start: its prefixes, also under their real names, and its own links.
+
+    A version manager keeps interpreters under a link without the patch version, and links to that from ``bin``.
+    """
+    found = list(dict.fromkeys(path for prefix in prefixes for path in (prefix, prefix.resolve())))
+    hop = python
+    for _ in range(40):  # the kernel's own bound on links
+        if not any(hop.is_relative_to(folder) for folder in found):
+            found.append(hop)
+        if not hop.is_symlink():
+            break
+        hop = Path(os.path.normpath(hop.parent / hop.readlink()))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class InterpreterFinder:
     """Finds interpreters; ``uv`` is uv's executable, ``download`` allows it to fetch a missing version."""

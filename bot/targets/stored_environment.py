@@ -19,7 +19,7 @@ from bot.targets.environment import Environment
 from bot.targets.environment_spec import Build
 from bot.targets.inspection import Start, import_framework
 from bot.targets.installer import Installer
-from bot.targets.interpreters import Interpreter
+from bot.targets.interpreters import Interpreter, seen_by
 
 DESCRIPTION = "opdiff-environment.json"
 LAYOUT = 1  # a change here makes every environment anew
@@ -91,7 +91,7 @@ def to_environment(folder: Path, spec: str) -> Environment:
         origin=described.origin,
         digest=described.digest,
         library_paths=tuple(folder / path for path in described.library_paths),
-        readable=(folder, described.base_prefix),
+        readable=seen_by(folder / "bin/python", folder, described.base_prefix),
         notes=described.notes,
     )
 

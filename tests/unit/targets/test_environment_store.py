@@ -111,7 +111,7 @@ def test_what_is_stored_is_given_back_without_any_install(store: EnvironmentStor
     environment = store.prepare("torch==2.13.0")
     assert environment.python == folder / "bin/python"
     assert environment.library_paths == (folder / "lib/cuda",)
-    assert environment.readable == (folder, folder)
+    assert environment.readable == (folder,)
     assert (environment.framework, environment.digest) == ("torch", "d1")
     assert store.find("torch==2.13.1") is None
 

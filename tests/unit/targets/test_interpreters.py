@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bot.targets.interpreters import InterpreterFinder, probe
+from bot.targets.interpreters import InterpreterFinder, probe, seen_by
 
 
 class Machine:
@@ -101,3 +101,26 @@ def test_a_missing_version_is_downloaded_in_order_of_preference(tmp_path: Path) 
     forbidden = InterpreterFinder({"PATH": ""}, tmp_path, tmp_path / "uv", run, download=False)
     machine.uv.clear()
     assert forbidden.first(["3.9"]) is None
+
+
+def test_what_must_be_seen_follows_the_links_of_a_version_manager(tmp_path: Path) -> None:
+    real = tmp_path / "python/cpython-3.11.9"
+    (real / "bin").mkdir(parents=True)
+    (real / "bin/python3.11").touch()
+    (real / "bin/python").symlink_to("python3.11")
+    minor = tmp_path / "python/cpython-3.11"
+    minor.symlink_to(real.name)
+    shortcut = tmp_path / "bin/python3.11"
+    shortcut.parent.mkdir()
+    shortcut.symlink_to("../python/cpython-3.11/bin/python")
+    environment = tmp_path / "env"
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin/python").symlink_to(shortcut)
+    seen = seen_by(environment / "bin/python", environment, minor)
+    assert seen == (environment, minor, real, shortcut)
+
+
+def test_a_circle_of_links_ends(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert set(seen_by(tmp_path / "a")) == {tmp_path / "a", tmp_path / "b"}
