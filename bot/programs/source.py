@@ -20,6 +20,7 @@ class SourceEntry:
     group: str = ""
     names: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()  # canonical dtype names it supports on CPU
+    calls: tuple[str, ...] = ()  # canonical names that its first programs really call
 
 
 @dataclass(frozen=True)
