@@ -21,6 +21,7 @@ def test_the_table_that_is_shipped_serves_the_promised_releases() -> None:
     for name, version, python in (
         ("torch", "2.13.0", "3.11"),
         ("torch", "2.13.0+cu126", "3.11"),
+        ("torch", "2.5.1", "3.11"),
         ("torch", "1.8.1", "3.9"),
         ("torch", "1.10.0", "3.9"),
         ("torch", "1.13.1", "3.10"),
