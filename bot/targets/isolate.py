@@ -27,7 +27,6 @@ PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER = 4, 2
 CAPABILITY_VERSION_3 = 0x20080522
 LAST_CAPABILITY = 63
 NODES = ("null", "zero", "full", "random", "urandom")
-PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus")
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -121,7 +120,7 @@ def _build(plan: dict[str, Any]) -> None:
             _show(source, path)
     for content, path in plan["links"]:
         os.symlink(content, f"/new{path}")  # noqa: PTH211
-    _proc()
+    _proc(plan["proc_read_only"], plan["proc_masked"])
     _devices(plan["devices"])
     for path, size in scratch.items():
         os.makedirs(f"/new{path}", exist_ok=True)  # noqa: PTH103
@@ -156,14 +155,14 @@ def _empty_file(place: str) -> None:
     os.close(os.open(place, os.O_WRONLY | os.O_CREAT, 0o444))
 
 
-def _proc() -> None:
+def _proc(read_only: list[str], masked: list[str]) -> None:
     os.mkdir("/new/proc", 0o755)  # noqa: PTH102
     _mount("proc", "/new/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    for name in PROC_READ_ONLY:
+    for name in [*read_only, *masked]:
         place = f"/new/proc/{name}"
         if os.path.exists(place):  # noqa: PTH110
-            _mount(place, place, "", MS_BIND | MS_REC)
-            _read_only(place)
+            _mount(place if name in read_only else "/old/dev/null", place, "", MS_BIND | MS_REC)
+            _read_only(place, devices=name in masked)
 
 
 def _devices(extra: list[str]) -> None:

@@ -45,6 +45,7 @@ class Sandbox:
     tool: Path | None = None
     unisolated: str | None = None
     hidden: tuple[Path, ...] = ()
+    change_user: bool = True  # to an unprivileged uid, where the bot is root
     seccomp: bytes | None = field(default=None, repr=False)
 
     def wrapper(self, worker_directory: Path) -> Wrap:
@@ -63,9 +64,8 @@ class Sandbox:
         if self.seccomp is not None:
             fds = (_memory_file(self.seccomp),)
         inside = variables | {"HOME": SCRATCH, "TMPDIR": SCRATCH, "USER": "nobody", "PATH": PATH}
-        wrapped = MAKERS[self.name](
-            self.tool, view, command, inside, unprivileged_id(view), fds[0] if fds else None
-        )
+        uid = unprivileged_id(view) if self.change_user else None
+        wrapped = MAKERS[self.name](self.tool, view, command, inside, uid, fds[0] if fds else None)
         return Wrapped(wrapped, {}, fds)
 
 
@@ -89,7 +89,7 @@ def probe_sandbox(
     reasons: list[str] = []
     for kind in kinds:
         for tool in _tools(kind):
-            sandbox = Sandbox(kind, tool, None, covered, filter_program(platform.machine()))
+            sandbox = Sandbox(kind, tool, None, covered, seccomp=filter_program(platform.machine()))
             problem = _try(sandbox)
             if problem is None:
                 return sandbox

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bot.targets.sandbox_view import SCRATCH, SCRATCH_BYTES, SHARED_MEMORY_BYTES, View
+from bot.targets.sandbox_view import (
+    PROC_MASKED,
+    PROC_READ_ONLY,
+    SCRATCH,
+    SCRATCH_BYTES,
+    SHARED_MEMORY_BYTES,
+    View,
+)
 
 NAMESPACES = [
     "--unshare-pid",
@@ -68,6 +75,11 @@ def _file_system(view: View) -> list[str]:
     for content, path in view.links:
         arguments += ["--symlink", content, str(path)]
     arguments += ["--proc", "/proc", "--dev", "/dev"]
+    for name in PROC_READ_ONLY:
+        arguments += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
+    for name in PROC_MASKED:
+        if Path(f"/proc/{name}").exists():
+            arguments += ["--ro-bind", "/dev/null", f"/proc/{name}"]
     for path in view.devices:
         arguments += ["--dev-bind", str(path), str(path)]
     arguments += _scratch("/dev/shm", SHARED_MEMORY_BYTES)

@@ -8,7 +8,14 @@ import json
 import sys
 from pathlib import Path
 
-from bot.targets.sandbox_view import SCRATCH, SCRATCH_BYTES, SHARED_MEMORY_BYTES, View
+from bot.targets.sandbox_view import (
+    PROC_MASKED,
+    PROC_READ_ONLY,
+    SCRATCH,
+    SCRATCH_BYTES,
+    SHARED_MEMORY_BYTES,
+    View,
+)
 
 ISOLATE = Path(__file__).with_name("isolate.py")
 NAMESPACES = ["--mount", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts", "--cgroup"]
@@ -28,6 +35,8 @@ def unshare_command(
         "shown": [[str(path.resolve()), str(path)] for path in view.shown],
         "links": [[content, str(path)] for content, path in view.links],
         "devices": [str(path) for path in view.devices],
+        "proc_read_only": PROC_READ_ONLY,
+        "proc_masked": PROC_MASKED,
         "hidden": [str(path) for path in view.hidden],
         "scratch": {SCRATCH: SCRATCH_BYTES, "/dev/shm": SHARED_MEMORY_BYTES},
         "directory": SCRATCH,

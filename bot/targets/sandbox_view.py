@@ -28,6 +28,7 @@ SYSTEM_FILES = (
     "/etc/ld.so.cache",
     "/etc/alternatives",  # libblas and the like are links through here
     "/etc/localtime",
+    "/etc/hosts",  # OneFlow binds "localhost" when it starts
     "/etc/nsswitch.conf",
     "/etc/passwd",  # getpass.getuser(); holds no secrets on a system with shadow passwords
     "/etc/group",
@@ -36,6 +37,10 @@ SYSTEM_FILES = (
 )
 GPU_FILES = ("/sys", "/etc/OpenCL", "/etc/vulkan")
 GPU_DEVICES = ("nvidia", "dri")  # names under /dev begin so
+PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "pressure", "mtrr")
+PROC_MASKED = ("kcore", "keys", "key-users", "timer_list", "sched_debug", "latency_stats")
+"""Under /proc. A worker whose uid is root's outside passes root's file permissions there even without capabilities; these
+are what container runtimes protect (OCI runtime specification, readonlyPaths and maskedPaths of its defaults)."""
 SCRATCH = "/tmp"
 SCRATCH_BYTES = 256 << 20
 SHARED_MEMORY_BYTES = 256 << 20

@@ -69,7 +69,17 @@ def read_file(path):
 
 def write_file(path):
     with open(path, "ab") as file:
-        file.write(b"written by the worker")
+        if not path.startswith("/proc"):  # opening is proof enough; writing would do harm
+            file.write(b"written by the worker")
+
+
+def fill(path, megabytes):
+    with open(path, "wb") as file:
+        try:
+            for _ in range(megabytes):
+                file.write(b"x" * (1 << 20))
+        finally:
+            os.unlink(path)
 
 
 def connect(host, port):
@@ -80,6 +90,7 @@ def connect(host, port):
 ATTEMPTS = {
     "read": read_file,
     "write": write_file,
+    "fill": fill,
     "list": os.listdir,
     "connect": connect,
     "kill": lambda pid: os.kill(pid, signal.SIGTERM),
@@ -120,7 +131,10 @@ def read_limits():
 def read_status():
     with open("/proc/self/status") as file:
         fields = dict(line.split(":", 1) for line in file if ":" in line)
-    return {name: fields[name].strip() for name in ("CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")}
+    return {
+        name: fields[name].strip()
+        for name in ("CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")
+    }
 
 
 def libc_call(name, *arguments):
@@ -174,6 +188,10 @@ def run(number, program, out):
         die(program["signal"])
     elif do == "die_once":  # dies unless it is the first program of its worker
         if run.answered:
+            die(program["signal"])
+        send(out, answer)
+    elif do == "die_if":  # dies if its target has the option
+        if program["option"] in run.options:
             die(program["signal"])
         send(out, answer)
     elif do == "exit":
@@ -235,13 +253,15 @@ def run(number, program, out):
 
 
 run.answered = 0
+run.options = {}
 
 
 def main():
     source = os.fdopen(int(sys.argv[sys.argv.index("--in") + 1]), "rb")
     out = os.fdopen(int(sys.argv[sys.argv.index("--out") + 1]), "wb")
     hello, _ = frame(source)
-    start = hello["options"].get("start", "")
+    run.options = hello["options"]
+    start = run.options.get("start", "")
     if start == "die":
         print("no such library: libnothing.so", file=sys.stderr, flush=True)
         os._exit(1)
@@ -261,7 +281,7 @@ def main():
         time.sleep(float(hello["options"]["slow"]))
     send(out, {
         "type": "ready", "framework": hello["framework"], "version": "1.0", "pid": os.getpid(),
-        "python": sys.version.split()[0], "hello": hello,
+        "python": sys.version.split()[0], "hello": hello, "home": os.environ["HOME"],
     })  # fmt: skip
     while True:
         header, payload = frame(source)
