@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.measure import DEATHS, Measured
+from bot.measure import Measured
 from bot.oracle.compare import Comparator
+from bot.oracle.coverage import DIED
 from bot.oracle.exact import decoded
 from bot.oracle.finding import Finding
 from bot.oracle.rerun import Case
@@ -109,7 +110,7 @@ def _outcomes(
 def _recorded_death(entry: Entry, index: int) -> Outcome:
     status = entry.statuses[index].status
     death = entry.deaths[index] if entry.deaths else None
-    return Outcome(status if status in DEATHS else "ok", death=death)
+    return Outcome(status if status in DIED else "ok", death=death)
 
 
 def _target_outcomes(

@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bot.oracle.compare import Comparator
+from bot.oracle.coverage import DIED
 from bot.programs.source import SourcedProgram
 from bot.progress import Progress, RunProgress
 from bot.run_directory import Entry, RunDirectory
 from bot.targets.job import Job
 from bot.targets.pool import Pool
-
-DEATHS = ("crash", "hang", "memory")
 
 
 @dataclass
@@ -81,7 +80,7 @@ class Measurement:
             shown.done += 1
             shown.op = program.op
             shown.mismatching += bool(entry.mismatches)
-            shown.deaths += sum(status.status in DEATHS for status in entry.statuses)
+            shown.deaths += sum(status.status in DIED for status in entry.statuses)
             self.progress.update(shown)
         self.progress.finish(shown)
 

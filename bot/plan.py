@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 PLAN_VERSION: Final = 1
 
 Role = Literal["candidate", "baseline", "peer"]
+FailOn = Literal["candidate", "any", "never"]
 ALL_KINDS: Final = ("sample", "reference", "error")
 ALL_FORMS: Final = ("function", "method", "inplace", "module")
 DEFAULT_SOURCES: Final = ("opinfo", "moduleinfo")
@@ -53,7 +54,13 @@ class Plan(_Model):
     forms: tuple[str, ...] = ALL_FORMS
     seed: int = 0
     budget: float | None = None
+    fail_on: FailOn = "any"
     candidate: str | None = (
         None  # how the candidate's environment is made: overlay, a wheel, a requirement...
     )
     change: ChangeSource | None = None
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The targets' roles, in their order."""
+        return tuple(target.role for target in self.targets)

@@ -153,7 +153,14 @@ class OpCoverage(Row):
 class Counts(Row):
     """How much was compared, and what was left out."""
 
+    cases: Count = 0
+    """What the sources offered: samples, reference inputs and error inputs by dtype."""
+    expressed: Count = 0
+    """Cases that became programs."""
     programs: Count = 0
+    """Programs that ran: the cases' forms (function, method, in-place, module), duplicates removed."""
+    compared: Count = 0
+    """Programs of which at least two targets' outcomes were compared."""
     outputs: Count = 0
     intermediates: Count = 0
     gradients: Count = 0

@@ -112,12 +112,8 @@ def make_overlay(
     digest = _digest(release, site_packages, plan.patches)
     folder = _laid(cache, digest, site_packages, plan.patches)
     environment = replace(
-        release,
+        _overlaid(release, digest, folder),
         spec=spec or f"{release.framework}@pr",
-        origin="overlay",
-        digest=digest,
-        import_paths=(folder, *release.import_paths),
-        readable=(*release.readable, folder),
         notes=(*release.notes, *(f"does not apply: {hunk}" for hunk in plan.rejected)),
     )
     return Overlay(
@@ -127,6 +123,25 @@ def make_overlay(
         rejected=plan.rejected,
         not_carried=plan.not_carried,
     )
+
+
+def _overlaid(release: Environment, digest: str, folder: Path) -> Environment:
+    return replace(
+        release,
+        spec=f"{release.framework}@pr",
+        origin="overlay",
+        digest=digest,
+        import_paths=(folder, *release.import_paths),
+        readable=(*release.readable, folder),
+    )
+
+
+def find_overlay(release: Environment, digest: str, cache: FolderCache) -> Environment | None:
+    """The environment of an overlay made before, by its digest (hex digits); None when it is not there."""
+    if not digest or not set(digest) <= set("0123456789abcdef"):
+        return None
+    folder = cache.open(digest)
+    return None if folder is None else _overlaid(release, digest, folder)
 
 
 def _base_paths(changes: ChangeSet) -> tuple[str, ...]:

@@ -1,0 +1,110 @@
+"""Carry out a plan: programs of its ops through the pool, judged, and written up. What run and check share.
+
+Reads like this: source -> programs -> measure -> judge -> summarise -> report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from bot.changes.change import Changes
+from bot.errors import OpDiffError
+from bot.judge import judge
+from bot.measure import Measured, Measurement
+from bot.oracle.compare import Comparator
+from bot.oracle.sides import unique_labels
+from bot.plan import Plan
+from bot.prefetch import Prefetched
+from bot.programs.op_index import OpIndex, UnknownOpError
+from bot.programs.source import SourceCounts, SourceEntry, SourceRequest
+from bot.report.results import Results
+from bot.report.write import write_report
+from bot.run_directory import RunDirectory
+from bot.summary import Story, summarise
+from bot.targets.job import PoolTarget
+from bot.workshop import Workshop
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A plan with what it needs to be carried out. ``notes`` go into the report; ``failed`` targets did not start."""
+
+    plan: Plan
+    targets: tuple[PoolTarget, ...]
+    changes: Changes | None = None
+    notes: tuple[str, ...] = ()
+    shortfalls: tuple[str, ...] = ()  # why the run is incomplete whatever it measures
+    untestable: dict[str, str] = field(default_factory=dict[str, str])  # op -> why it is not run
+
+
+def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Workshop) -> Results:
+    """Run, judge and report. Raises TargetError, OpDiffError; what was measured is on disk whatever happens."""
+    plan, progress = assignment.plan, workshop.progress
+    started = workshop.now()
+    labels = unique_labels([target.label for target in assignment.targets])
+    comparator = Comparator(
+        labels,
+        [target.environment.framework for target in assignment.targets],
+        [
+            f"{t.environment.digest}:{t.target.device}:{t.target.options}"
+            for t in assignment.targets
+        ],
+    )
+    measured = Measured()
+    for entry in directory.entries():
+        measured.add(entry)
+    if measured.entries:
+        progress.note(f"{len(measured.entries):,} programs were measured before")
+    counts = SourceCounts()
+    hidden = [directory.path.resolve()]
+    with workshop.source() as source, workshop.pool(assignment.targets, hidden) as pool:
+        groups = groups_of(plan, source.index())
+        entries = entries_of(plan, groups, source.index())
+        progress.step(f"running on {', '.join(labels)}")
+        facts = pool.facts()
+        programs = Prefetched(source.programs(requests(plan, entries), counts))
+        deadline = None if plan.budget is None else workshop.clock() + plan.budget
+        try:
+            Measurement(pool, comparator, directory, progress, workshop.clock).run(
+                programs, measured, deadline
+            )
+        finally:
+            programs.close()
+        progress.step("judging what differs")
+        judged = judge(measured, pool, comparator, plan.roles, directory, progress)
+    story = Story(
+        assignment.plan, labels, facts, measured, counts, judged.settlement, assignment.changes,
+        assignment.notes, assignment.shortfalls, assignment.untestable, started, workshop.now(),
+        groups,
+    )  # fmt: skip
+    results = summarise(story)
+    progress.step("writing the report")
+    write_report(directory.path, results, judged.bundles)
+    return results
+
+
+def groups_of(plan: Plan, index: OpIndex) -> tuple[str, ...]:
+    """The plan's op groups, each once. Raises OpDiffError for an op that nobody knows."""
+    if plan.ops is None:
+        return index.groups
+    try:
+        return tuple(dict.fromkeys(index.resolve(op) for op in plan.ops))
+    except UnknownOpError as error:
+        raise OpDiffError(str(error)) from None
+
+
+def entries_of(plan: Plan, groups: Sequence[str], index: OpIndex) -> tuple[SourceEntry, ...]:
+    """The source's entries for op groups, each once."""
+    entries = dict.fromkeys(entry for group in groups for entry in index.entries_of(group))
+    return tuple(entry for entry in entries if entry.source in plan.sources)
+
+
+def requests(plan: Plan, entries: Sequence[SourceEntry]) -> Iterator[SourceRequest]:
+    """What to ask of the source. Under a budget, every op's samples come before anyone's reference inputs."""
+    passes = [plan.kinds] if plan.budget is None else [(kind,) for kind in plan.kinds]
+    for kinds in passes:
+        for entry in entries:
+            dtypes = tuple(dtype for dtype in plan.dtypes if dtype in entry.dtypes)
+            if dtypes:
+                yield SourceRequest(entry, dtypes, kinds, plan.forms, plan.seed)

@@ -1,0 +1,114 @@
+"""``opdiff replay``: make a finding's targets again, run its program on them, and say whether it still differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from bot.errors import OpDiffError
+from bot.oracle.compare import Comparator
+from bot.oracle.finding import Mismatch
+from bot.programs.program import Program, digest
+from bot.programs.source import SourcedProgram
+from bot.report.escape import log_line
+from bot.report.finding_folder import LoadedFinding, load_finding
+from bot.report.replay import Replay, replay, targets_by_path
+from bot.report.rows import mismatch_row
+from bot.targets.environment import Environment
+from bot.targets.job import Job, PoolTarget
+from bot.targets.outcome import RawOutcome
+from bot.targets.overlay import find_overlay
+from bot.targets.resolve import resolve
+from bot.targets.target import parse_target
+from bot.workshop import Workshop
+
+
+def replay_finding(folder: Path, workshop: Workshop, candidate: str | None = None) -> Replay:
+    """Replay a finding's folder, which may come from anywhere: it chooses releases by version, never paths.
+
+    ``candidate`` says what to use for a candidate that is not a release: a wheel, a requirement, an interpreter.
+    Raises FindingError, TargetError, OpDiffError.
+    """
+    loaded = load_finding(folder)
+    targets = [_target(spec, loaded, candidate, workshop) for spec in _specs(loaded)]
+    with workshop.pool(targets, [folder.resolve()]) as pool:
+        ready = pool.facts()[0].ready
+
+        def run(finding: LoadedFinding) -> Sequence[RawOutcome]:
+            (result,) = pool.run([Job(0, finding.blob, finding.program.op)])
+            return result.outcomes
+
+        def compare(
+            program: Program, blob: bytes, labels: Sequence[str], outcomes: Sequence[RawOutcome]
+        ) -> Sequence[Mismatch]:
+            frameworks = [target.environment.framework for target in targets]
+            sourced = SourcedProgram(blob, digest(blob), program.op)
+            return Comparator(labels, frameworks).compare(sourced, outcomes).mismatches
+
+        return replay(
+            folder, run, compare, str(ready.get("processor", "")), str(ready.get("capability", ""))
+        )
+
+
+def _specs(loaded: LoadedFinding) -> list[str]:
+    given = targets_by_path(loaded.record.targets)
+    if given:
+        raise OpDiffError(
+            f"{loaded.folder} names a program of some machine ({log_line(given[0])}): replay runs only releases"
+        )
+    return [target.spec or target.label for target in loaded.record.targets]
+
+
+def _target(
+    spec: str, loaded: LoadedFinding, candidate: str | None, workshop: Workshop
+) -> PoolTarget:
+    target = parse_target(spec)
+    if "@" not in target.environment:
+        return resolve(target, workshop.store)
+    framework = target.environment.partition("@")[0]
+    if candidate is not None:
+        return resolve(target, workshop.store, workshop.store.prepare(candidate, framework))
+    return resolve(target, workshop.store, _overlay(framework, loaded, workshop))
+
+
+def _overlay(framework: str, loaded: LoadedFinding, workshop: Workshop) -> Environment:
+    """The candidate's overlay, when this machine still has it."""
+    rows = {row.role: row for row in loaded.record.targets}
+    row, baseline = rows.get("candidate"), rows.get("baseline")
+    if row is not None and baseline is not None and row.origin == "overlay":
+        release = resolve(baseline.spec or baseline.label, workshop.store).environment
+        found = find_overlay(release, row.digest, workshop.store.overlays)
+        if found is not None:
+            return found
+    raise OpDiffError(
+        f"the candidate {framework}@pr is not on this machine: say what to use with --candidate"
+    )
+
+
+def replay_json(shown: Replay) -> dict[str, Any]:
+    """``{"finding", "differs", "same", "other", "notes"}``."""
+    return {
+        "finding": shown.finding.record.finding.fingerprint,
+        "differs": shown.differs,
+        "same": [mismatch_row(m).model_dump(mode="json") for m in shown.same],
+        "other": [mismatch_row(m).model_dump(mode="json") for m in shown.other],
+        "notes": list(shown.notes),
+    }
+
+
+def print_replay(console: Console, shown: Replay) -> None:
+    """What the replay showed, and what each target had."""
+    console.print(escape(log_line(shown.line)))
+    for mismatch in (*shown.same, *shown.other):
+        for seen in mismatch.observations:
+            what = (
+                seen.happened
+                or f"{mismatch.label}: {seen.dtype} {list(seen.shape or ())} {seen.value or ''}"
+            )
+            console.print(escape(f"  {log_line(seen.target)}: {log_line(what)}"))
+    for note in shown.notes:
+        console.print(escape(f"  note: {log_line(note)}"))

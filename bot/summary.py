@@ -1,0 +1,215 @@
+"""Summarise: from everything a run measured and judged to one ``Results``, and its verdict on the run itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.metadata import version
+
+from bot.changes.change import Changes
+from bot.measure import Measured
+from bot.oracle.coverage import NOT_OFFERED, Coverage
+from bot.oracle.finding import Finding
+from bot.oracle.settle import Settlement
+from bot.plan import FailOn, Plan
+from bot.programs.source import SourceCounts
+from bot.report.results import (
+    Counts,
+    OpCoverage,
+    Result,
+    Results,
+    RunFacts,
+    TargetCoverage,
+    TargetFacts,
+)
+from bot.report.rows import changes_row, clip, finding_row
+from bot.targets.pool import TargetFacts as PoolFacts
+
+MAX_REASONS = 200
+MAX_NAME = 500
+MAX_TARGET_REASONS = 20
+_FACTS_SHOWN = ("python", "numpy", "capability", "threads", "names")
+
+
+@dataclass(frozen=True)
+class Story:
+    """All that happened, for the summary."""
+
+    plan: Plan
+    labels: Sequence[str]
+    facts: Sequence[PoolFacts]
+    measured: Measured
+    counts: SourceCounts
+    settlement: Settlement
+    changes: Changes | None
+    notes: Sequence[str]
+    shortfalls: Sequence[str]
+    untestable: Mapping[str, str]
+    started: datetime
+    finished: datetime
+    ops: Sequence[str] = field(default=())  # the op groups that were asked for
+
+
+def summarise(story: Story) -> Results:
+    """The results of a run; its findings get their folders when the report is written."""
+    coverage = _coverage(story)
+    findings = story.settlement.findings
+    shortfalls = [*story.shortfalls, *_shortfalls(story, coverage)]
+    failing = [finding for finding in findings if fails(finding, story.plan.fail_on)]
+    result: Result = "findings" if failing else "incomplete" if shortfalls else "clean"
+    return Results(
+        result=result,
+        run=_run_facts(story),
+        targets=_targets(story),
+        changes=None if story.changes is None else changes_row(story.changes),
+        coverage=coverage,
+        counts=_counts(story),
+        findings=tuple(finding_row(finding) for finding in findings),
+        notes=tuple(clip(note) for note in [*shortfalls, *story.notes, *_isolation(story)]),
+    )
+
+
+def fails(finding: Finding, fail_on: FailOn) -> bool:
+    """Whether a finding fails the run.
+
+    ``any``: every finding. ``candidate``: not those known on the baseline or fixed, not those blamed on upstream or
+    on a convention, and nothing flaky. ``never``: none.
+    """
+    if fail_on == "candidate":
+        return finding.status not in ("known", "fixed") and finding.verdict not in (
+            "upstream",
+            "convention",
+            "flaky",
+        )
+    return fail_on == "any"
+
+
+def _run_facts(story: Story) -> RunFacts:
+    ready = story.facts[0].ready if story.facts else {}
+    return RunFacts(
+        opdiff=version("opdiff"),
+        command=tuple(clip(word) for word in story.plan.arguments),
+        seed=story.plan.seed,
+        started=story.started.isoformat(timespec="seconds"),
+        finished=story.finished.isoformat(timespec="seconds"),
+        cpu=clip(str(ready.get("processor", "")), MAX_NAME),
+        instruction_set=clip(str(ready.get("capability", "")), MAX_NAME),
+        threads=_threads(ready.get("threads")),
+        budget_seconds=story.plan.budget,
+    )
+
+
+def _threads(value: object) -> int:
+    return value if isinstance(value, int) and value >= 0 else 1
+
+
+def _targets(story: Story) -> tuple[TargetFacts, ...]:
+    rows: list[TargetFacts] = []
+    for label, planned, fact in zip(story.labels, story.plan.targets, story.facts, strict=True):
+        environment = fact.target.environment
+        rows.append(
+            TargetFacts(
+                label=clip(label, MAX_NAME),
+                spec=clip(str(fact.target.target), MAX_NAME),
+                role=planned.role,
+                framework=environment.framework,
+                version=clip(str(fact.ready.get("version", "")), MAX_NAME),
+                origin=environment.origin,
+                digest=environment.digest,
+                isolation=f"unisolated: {fact.unisolated}"[:MAX_NAME]
+                if fact.unisolated
+                else fact.isolation,
+                python=str(environment.python),
+                import_paths=tuple(map(str, environment.import_paths)),
+                library_paths=tuple(map(str, environment.library_paths)),
+                facts={
+                    key: clip(str(fact.ready[key])) for key in _FACTS_SHOWN if key in fact.ready
+                },
+            )
+        )
+    return tuple(rows)
+
+
+def _isolation(story: Story) -> Iterable[str]:
+    for label, fact in zip(story.labels, story.facts, strict=True):
+        if fact.unisolated:
+            yield f"{label} ran unisolated: {fact.unisolated}"
+
+
+def _counts(story: Story) -> Counts:
+    compared = story.measured.compared
+    skipped = Counter({f"case not expressed: {k}": v for k, v in story.counts.skipped.items()})
+    skipped.update(story.measured.not_compared)
+    rounding = story.settlement.within_float64_witness
+    return Counts(
+        cases=story.counts.cases,
+        expressed=story.counts.expressed,
+        programs=len(story.measured.entries),
+        compared=compared["compared"],
+        outputs=compared["outputs"],
+        intermediates=compared["intermediates"],
+        gradients=compared["gradients"],
+        side_effects=compared["side_effects"],
+        parameters=compared["parameters"] + compared["buffers"],
+        exceptions=compared["exceptions"],
+        skipped={clip(reason): count for reason, count in skipped.most_common(MAX_REASONS)},
+        dismissed={"float64": rounding} if rounding else {},
+    )
+
+
+def _coverage(story: Story) -> tuple[OpCoverage, ...]:
+    """One row per op that ran, and per op that was asked for and did not."""
+    coverage = Coverage(story.labels, story.plan.roles)
+    reasons: dict[str, list[Counter[str]]] = {}
+    for entry in story.measured.entries:
+        statuses = [status.status for status in entry.statuses]
+        coverage.add(entry.op, statuses, bool(entry.counts.compared), entry.counts.not_compared)
+        counters = reasons.setdefault(entry.op, [Counter() for _ in story.labels])
+        for counter, status in zip(counters, entry.statuses, strict=True):
+            if status.status in NOT_OFFERED:
+                counter[clip(status.reason or status.status)] += 1
+    wanted = {*coverage.ops, *story.ops, *story.untestable}
+    return tuple(_op_row(op, coverage, reasons.get(op, []), story) for op in sorted(wanted))
+
+
+def _op_row(
+    op: str, coverage: Coverage, reasons: Sequence[Counter[str]], story: Story
+) -> OpCoverage:
+    tested = coverage.tested(op)
+    reason = story.untestable.get(op) or tested.reason
+    if story.measured.out_of_time and not tested.programs:
+        reason = f"{reason}; the budget ended first"
+    counted = coverage.ops.get(op)
+    return OpCoverage(
+        op=clip(op, MAX_NAME),
+        tested=tested.tested and op not in story.untestable,
+        reason=clip(reason),
+        targets=tuple(
+            TargetCoverage(
+                target=clip(label, MAX_NAME),
+                programs=counted.programs,
+                compared=target.ran,
+                unsupported=dict(unsupported.most_common(MAX_TARGET_REASONS)),
+                died=target.died,
+            )
+            for label, target, unsupported in zip(
+                story.labels, counted.targets, reasons, strict=True
+            )
+        )
+        if counted is not None
+        else (),
+    )
+
+
+def _shortfalls(story: Story, coverage: Sequence[OpCoverage]) -> Iterable[str]:
+    """Why the run did only part of its job. With all ops asked for, what a framework lacks is no shortfall."""
+    if story.measured.out_of_time:
+        yield f"the budget of {story.plan.budget:g} s ended before everything had run"
+    if story.plan.ops is None:
+        return
+    wanted: set[str] = {*story.ops, *story.untestable}
+    for row in coverage:
+        if not row.tested and row.op in wanted:
+            yield f"{row.op} is not tested: {row.reason}"

@@ -1,0 +1,60 @@
+"""The workshop: what every command works with. Made once in cli.py and passed in, so that tests bring their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bot.programs.opinfo_source import PINNED_RELEASE, OpInfoSource
+from bot.programs.source_cache import SourceCache
+from bot.progress import Progress
+from bot.targets.environment_store import EnvironmentStore
+from bot.targets.job import Limits, PoolTarget
+from bot.targets.launcher import open_worker
+from bot.targets.pool import WORKER_DIRECTORY, Pool
+from bot.targets.resolve import resolve
+from bot.targets.target import parse_target
+
+
+def _utc() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Environments, limits, progress and clocks. ``clock`` counts seconds, ``now`` gives UTC."""
+
+    store: EnvironmentStore
+    progress: Progress
+    limits: Limits = field(default_factory=Limits)
+    worker_directory: Path = WORKER_DIRECTORY
+    hello_options: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict[str, Mapping[str, Any]]
+    )
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = _utc
+
+    def pool(self, targets: Sequence[PoolTarget], hidden: Sequence[Path] = ()) -> Pool:
+        """Workers for the targets; ``hidden`` are folders that a candidate's worker must not see."""
+        return Pool(
+            targets,
+            self.limits,
+            worker_directory=self.worker_directory,
+            hello_options=self.hello_options,
+            hidden=(*hidden, self.store.cache_dir / "programs"),
+        )
+
+    @contextmanager
+    def source(self) -> Generator[OpInfoSource]:
+        """The pinned PyTorch release's own test samples. Raises TargetError when it cannot be made."""
+        pinned = resolve(parse_target(f"{PINNED_RELEASE}:cpu"), self.store)
+        cache = SourceCache(self.store.cache_dir / "programs")
+        with OpInfoSource(
+            lambda: open_worker(pinned, self.limits), pinned.environment.digest, cache
+        ) as source:
+            yield source
