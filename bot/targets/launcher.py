@@ -10,6 +10,7 @@ from typing import Any
 
 from bot.targets.job import Limits, PoolTarget
 from bot.targets.launch import Launcher
+from bot.targets.op_mapping import load_op_mapping
 from bot.targets.sandbox import Sandbox, probe_sandbox
 from bot.targets.watchdog import MemoryWatchdog
 from bot.targets.worker_process import WorkerProcess
@@ -44,7 +45,7 @@ def make_hello(
         "device": target.target.device,
         "options": dict(target.target.options),
         "threads": limits.threads,
-        "mapping": {},
+        "mapping": load_op_mapping(framework).message(),
         **options.get(framework, {}),
     }
 
