@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from bot.programs.op_groups import group_of
+from bot.programs.op_groups import group_of, op_groups
 from bot.programs.source import SourceEntry
 
 NEAR_NAMES = 3
@@ -22,6 +22,7 @@ class OpIndex:
         self._entries: dict[str, list[SourceEntry]] = {}
         self._reached: dict[str, list[SourceEntry]] = {}
         self._names: dict[str, str] = {}
+        self._short: dict[str, set[str]] = {}
         for entry in entries:
             groups = {entry.group, *(group_of(name) for name in entry.names)}
             for group in groups:
@@ -31,10 +32,13 @@ class OpIndex:
                 self._reached.setdefault(group_of(name), []).append(entry)
             for name in (*entry.names, *entry.calls):
                 self._names.setdefault(name, group_of(name))
-            self._names.setdefault(entry.name, entry.group)
-        self._short: dict[str, set[str]] = {}
+            short = self._short.setdefault(short_name(entry.name), set())
+            short.add(entry.group)
+        for name, group in op_groups().irregular.items():
+            if group in self._entries:
+                self._names.setdefault(name, group)
         for name, group in self._names.items():
-            self._short.setdefault(_short(name), set()).add(group)
+            self._short.setdefault(short_name(name), set()).add(group)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ class OpIndex:
         group = group_of(plain)
         if group in self._entries or group in self._reached:
             return group
-        found = self._short.get(_short(plain), set()) if "." not in plain else set[str]()
+        found = self._short.get(short_name(plain), set()) if "." not in plain else set[str]()
         if len(found) == 1:
             return next(iter(found))
         if found:
@@ -72,7 +76,7 @@ class OpIndex:
 
     def _hint(self, name: str) -> str:
         near = difflib.get_close_matches(name, self._names, NEAR_NAMES, 0.7)
-        short = difflib.get_close_matches(_short(name), self._short, NEAR_NAMES, 0.7)
+        short = difflib.get_close_matches(short_name(name), self._short, NEAR_NAMES, 0.7)
         offered = dict.fromkeys(
             [*near, *(group for s in short for group in sorted(self._short[s]))]
         )
@@ -81,7 +85,7 @@ class OpIndex:
         return f"; near names: {', '.join(list(offered)[:NEAR_NAMES])}"
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
     """The last part of a name, lower case, without in-place underscore: ``Tensor.add_`` -> ``add``."""
     last = name.removesuffix(".__get__").rsplit(".", 1)[-1]
     return (last if last.startswith("__") else last.rstrip("_")).lower()

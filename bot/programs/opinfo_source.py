@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bot.programs.op_groups import group_of
-from bot.programs.op_index import OpIndex
+from bot.programs.op_index import OpIndex, short_name
 from bot.programs.program import ProgramError, canonical_json, decode, split
 from bot.programs.source import SourceCounts, SourcedProgram, SourceEntry, SourceRequest
 from bot.programs.source_cache import MAX_KEPT_BYTES, SourceCache, Traced, count_of, skipped_of
@@ -60,16 +60,23 @@ class _Row(BaseModel):
 
     def entry(self) -> SourceEntry:
         """The entry, its op group worked out."""
-        known = [*self.names, *self.calls]
         return SourceEntry(
             source=self.source,
             name=self.name,
             variant=self.variant,
-            group=group_of(known[0]) if known else self.name,
+            group=self._group(),
             names=tuple(self.names),
             dtypes=tuple(self.dtypes),
             calls=tuple(self.calls),
         )
+
+    def _group(self) -> str:
+        """The group of its own name; where it has none (a lambda), that of the call which is named like it."""
+        if self.names:
+            return group_of(self.names[0])
+        groups = [group_of(name) for name in self.calls]
+        alike = [group for group in groups if short_name(group) == short_name(self.name)]
+        return (alike or groups or [self.name])[-1]
 
 
 _ROWS = TypeAdapter(list[_Row])
@@ -146,7 +153,7 @@ class OpInfoSource:
             return
         try:
             yield from self._trace(request, counts, key)
-        except (WorkerDeath, ProtocolError, ProgramError) as problem:
+        except (WorkerDeath, ProtocolError) as problem:
             self._drop_worker()
             counts.cases += 1
             how = problem.signal if isinstance(problem, WorkerDeath) else str(problem)
@@ -163,7 +170,12 @@ class OpInfoSource:
         try:
             for header, payload in answers:
                 if header.get("type") == "program":
-                    program = grouped(payload, request.entry)
+                    try:
+                        program = grouped(payload, request.entry)
+                    except ProgramError as problem:
+                        counts.merge_skipped({f"not a program: {problem}"[:200]: 1})
+                        kept = None
+                        continue
                     kept_bytes += len(program.blob)
                     if (
                         kept is not None

@@ -33,6 +33,14 @@ def storage_bytes(storage: torch.UntypedStorage) -> bytes:
     return flat.numpy().tobytes()
 
 
+def _last_byte(spec: Spec, item: int) -> int:
+    """How many bytes of its storage a tensor needs."""
+    if 0 in spec["shape"]:
+        return 0
+    steps = ((length - 1) * stride for length, stride in zip(spec["shape"], spec["strides"]))
+    return int((spec.get("offset", 0) + sum(steps) + 1) * item)
+
+
 def _covers_all(spec: Spec, item: int, nbytes: int) -> bool:
     """Whether a tensor reaches every byte of its storage (it is dense, in whatever order of dimensions)."""
     count = 1
@@ -112,9 +120,8 @@ class TensorTable:
         if known is not None:
             return known
         require_plain(tensor)
-        name = self.fresh_name(wish)
-        spec = {
-            "name": name,
+        spec: Spec = {
+            "name": wish,
             "dtype": dtype_name(tensor.dtype),
             "shape": list(tensor.shape),
             "strides": list(tensor.stride()),
@@ -129,7 +136,11 @@ class TensorTable:
         ):
             if value:
                 spec[key] = True
+        if _last_byte(spec, tensor.element_size()) > len(self._data[spec["storage"]]):
+            # An op that raised half-way may have resized the tensor and not its storage.
+            raise InexpressibleError("a tensor that reaches outside its storage")
         self._specs.append(spec)
+        name = spec["name"] = self.fresh_name(wish)
         self._items.append(tensor.element_size())
         self._names[id(tensor)] = name
         self._alive.append(tensor)
