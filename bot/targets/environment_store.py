@@ -96,7 +96,8 @@ class EnvironmentStore:
         self.overlays = FolderCache(self.cache_dir / "overlays")
         self._folders = FolderCache(self.cache_dir / "envs")
         self._progress = progress
-        self._torch_backend = torch_backend
+        # uv reads this variable by itself; here it becomes part of what an environment is known by.
+        self._torch_backend = torch_backend or environ.get("UV_TORCH_BACKEND") or None
         self._finder = finder
         self._start = start
         self._environ = environ

@@ -87,6 +87,7 @@ class FolderCache:
             if found is not None:
                 return found
             self._sweep_key(key)
+            self.sweep()
             self._discard(self.root / key)
             building = self._hidden("building")
             temporary = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=building))

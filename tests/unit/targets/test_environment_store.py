@@ -129,6 +129,17 @@ def test_keys_differ_by_what_is_installed(store: EnvironmentStore) -> None:
     assert all(key.startswith("torch-2.13.0") for key in keys)
 
 
+def test_a_torch_backend_makes_another_environment(store: EnvironmentStore) -> None:
+    put(store, "torch==2.13.0")
+    put(store, "oneflow==0.9.0")
+    for other in (
+        EnvironmentStore(store.cache_dir, torch_backend="cu126", environ={}),
+        EnvironmentStore(store.cache_dir, environ={"UV_TORCH_BACKEND": "cu126"}),
+    ):
+        assert other.find("torch==2.13.0") is None
+        assert other.find("oneflow==0.9.0") is not None
+
+
 def test_an_interpreter_is_recognised_by_what_it_has(
     store: EnvironmentStore, interpreters: Interpreters, tmp_path: Path
 ) -> None:

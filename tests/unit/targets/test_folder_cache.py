@@ -106,6 +106,13 @@ def test_sweep_removes_what_the_dead_left_and_not_what_the_living_make(tmp_path:
         end(alive)
 
 
+def test_making_one_folder_removes_what_a_killed_build_of_another_left(tmp_path: Path) -> None:
+    end(started(_BUILD_FOREVER, tmp_path))
+    FolderCache(tmp_path).make("another", fill)
+    assert visible(tmp_path) == ["another"]
+    assert hidden(tmp_path) == []
+
+
 def test_a_lock_outlives_the_bot_with_a_program_that_it_started(tmp_path: Path) -> None:
     def build(folder: Path, lock: int) -> None:
         fill(folder, lock)
