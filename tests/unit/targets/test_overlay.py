@@ -13,7 +13,7 @@ from memory_changeset import MemoryChangeSet
 
 from bot.targets.environment import Environment
 from bot.targets.folder_cache import FolderCache
-from bot.targets.overlay import Overlay, SourceRoots, make_overlay
+from bot.targets.overlay import Overlay, SourceRoots, find_overlay, make_overlay
 from bot.targets.target import TargetError
 
 ROOTS = {"python/flow": "flow", "flow": "flow"}
@@ -191,6 +191,17 @@ def test_the_digest_follows_release_and_content(site_packages: Path) -> None:
     digests = {m.environment.digest for m in (one, two, other_release)}
     assert len(digests) == 3
     assert again == one
+
+
+def test_an_overlay_made_before_is_found_by_its_digest(site_packages: Path) -> None:
+    made = overlay(repository(nn__relu="x = 1\n"), site_packages).environment
+    release = Environment(
+        "flow==1.0", "flow", made.python, "release", "release", readable=(site_packages,)
+    )
+    cache = FolderCache(site_packages.parent / "overlays")
+    assert find_overlay(release, made.digest, cache) == made
+    for digest in ("0" * 32, "", "../release", ".locks"):
+        assert find_overlay(release, digest, cache) is None
 
 
 def test_a_plain_folder_of_installed_sources_maps_by_the_packages_name() -> None:
