@@ -38,8 +38,6 @@ class FindingBundle:
     outcomes: tuple[TargetOutcome, ...] = ()
     witness: tuple[str, Outcome] | None = None
     bounds: Mapping[Key, Bound] = field(default_factory=dict[Key, Bound])
-    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    """Framework -> canonical op name -> the framework's own."""
     threads: int = 1
     hang_seconds: float = 20.0
     memory_bytes: int = 6 << 30

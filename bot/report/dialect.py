@@ -20,7 +20,6 @@ class Dialect(BaseModel):
     dtypes: frozenset[str]
     from_numpy: str
     view: str
-    names: dict[str, str]
     source: str
 
 

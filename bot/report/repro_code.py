@@ -17,8 +17,10 @@ from bot.oracle.initial import InitialTensors
 from bot.programs.builder import contiguous_strides
 from bot.programs.program import Call, Program, TensorSpec, Value
 from bot.programs.validation import ITEM_BYTES, MAX_DEPTH
+from bot.report.adapted_call import NotAdaptedError, adapted
 from bot.report.dialect import Dialect
 from bot.report.literals import array_code, carried, carrier, literal
+from bot.targets.op_mapping import OpRow
 from bot.targets.outcome import DTYPES
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -60,7 +62,7 @@ def dotted(text: Any, what: str) -> str:
 class ProgramCode:
     """The source of one program for one dialect; ``device`` is where its tensors live.
 
-    ``names`` maps canonical op names to the framework's own where they differ, over the dialect's own table.
+    ``rows`` say where the framework's calls differ from PyTorch's.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class ProgramCode:
         data: memoryview,
         dialect: Dialect,
         device: str = "cpu",
-        names: Mapping[str, str] | None = None,
+        rows: Mapping[str, OpRow] | None = None,
     ) -> None:
         self._program = program
         self._data = data
@@ -77,7 +79,7 @@ class ProgramCode:
         self._dialect = dialect
         self._module = dialect.module
         self._device = device
-        self._names = {**dialect.names, **(names or {})}
+        self._rows = rows or {}
         self._identifiers: dict[str, str] = {}
         self._taken: set[str] = set(RESERVED)
         self._copies: dict[Watched, str] = {}
@@ -223,7 +225,7 @@ class ProgramCode:
     # Calls.
 
     def _function(self, fn: str) -> str:
-        name = dotted(self._names.get(fn, fn), "an op")
+        name = dotted(fn, "an op")
         if _FORBIDDEN.search(name) and not _ATEN.fullmatch(name):
             raise ReproError(f"{name!r} is not a tensor op")
         prefix, _, rest = name.partition(".")
@@ -232,12 +234,16 @@ class ProgramCode:
         return f"{self._module}.{name}"
 
     def _call(self, call: Call) -> str:
+        try:
+            call = adapted(call, self._rows)
+        except NotAdaptedError as problem:
+            raise ReproError(str(problem)) from None
         args = [self.value(value) for value in call.args]
         keywords = self._keywords(call.kwargs)
         if call.fn == "nn.Module.__call__" and args:
             return f"{args[0]}({', '.join(args[1:] + keywords)})"
         owner, _, method = call.fn.rpartition(".")
-        if owner in ("Tensor", "nn.Module") and args and call.fn not in self._names:
+        if owner in ("Tensor", "nn.Module") and args:
             return self._method(dotted(call.fn, "an op"), method, args, keywords)
         if owner.startswith("Tensor.") and method == "__get__":
             self._function(owner)

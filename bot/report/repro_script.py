@@ -22,6 +22,7 @@ from bot.report.expectation import Expectation, ExpectedTensor, expect
 from bot.report.literals import array_code, carried
 from bot.report.repro_code import ProgramCode, ReproError
 from bot.report.script_check import passes
+from bot.targets.op_mapping import load_op_mapping
 
 REPEATS = 20
 
@@ -34,9 +35,8 @@ def repro_script(bundle: FindingBundle) -> str:
     dialect = dialects().get(framework)
     if dialect is None:
         raise ReproError(f"scripts for {framework!r} cannot be written yet")
-    writer = ProgramCode(
-        program, data, dialect, expectation.subject.device, bundle.names.get(framework)
-    )
+    rows = load_op_mapping(framework).ops
+    writer = ProgramCode(program, data, dialect, expectation.subject.device, rows)
     keys = [tensor.key for tensor in expectation.tensors]
     watched = [(name, path) for role, name, path in keys if role == "intermediate"]
     inputs, calls, backward = writer.inputs(), writer.calls(watched), writer.backward()

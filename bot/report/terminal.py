@@ -29,7 +29,7 @@ def print_summary(console: Console, results: Results, report: Path) -> None:
     counts = results.counts
     _line(
         console,
-        f"compared {counts.programs} programs: {counts.outputs} outputs, {counts.gradients} gradients, "
+        f"compared {counts.compared} of {counts.programs} programs: {counts.outputs} outputs, {counts.gradients} gradients, "
         f"{counts.side_effects} side effects, {counts.exceptions} exceptions",
     )
     for reason, count in sorted(counts.skipped.items(), key=lambda item: -item[1])[:5]:

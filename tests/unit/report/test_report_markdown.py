@@ -115,14 +115,21 @@ def test_coverage_and_environment_are_stated() -> None:
             OpCoverage(op="add", tested=False, reason="changed in C++"),
         ),
         counts=Counts(
-            programs=9, outputs=12, gradients=3, skipped={"no case": 4}, dismissed={"float64": 5}
+            cases=10,
+            expressed=8,
+            programs=9,
+            compared=7,
+            outputs=12,
+            gradients=3,
+            skipped={"no case": 4},
+            dismissed={"float64": 5},
         ),
         notes=("unisolated: no user namespaces",),
     )
     report = render_report(results, {})
     assert "| `mul` | yes | indirect: `binary.cpp: Mul` → `mul` | 7 | `no complex` (2) |" in report
     assert "| `add` | **no**: `changed in C++` |" in report
-    assert "9 programs; compared: 12 outputs" in report
+    assert "8 of 10 cases became programs. 7 of 9 programs compared: 12 outputs" in report
     assert "- no case: 4" in report
     assert "- float64: 5" in report
     assert "- `core/x.h`: a header of everything" in report
@@ -215,11 +222,11 @@ def printed(results: Results, terminal: bool) -> str:
 
 def test_summary_is_plain_lines_without_a_terminal() -> None:
     results = made.results(
-        findings=(row(),), counts=Counts(programs=9, outputs=12), notes=("unisolated",)
+        findings=(row(),), counts=Counts(programs=9, compared=7, outputs=12), notes=("unisolated",)
     )
     assert printed(results, terminal=False).splitlines() == [
         "mul  value of output r0  candidate  strong  new  1",
-        "compared 9 programs: 12 outputs, 0 gradients, 0 side effects, 0 exceptions",
+        "compared 7 of 9 programs: 12 outputs, 0 gradients, 0 side effects, 0 exceptions",
         "note: unisolated",
         "findings: 1 finding; report: out/report.md",
     ]

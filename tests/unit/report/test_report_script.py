@@ -21,6 +21,7 @@ from bot.report.dialect import dialects
 from bot.report.literals import array_code, literal
 from bot.report.repro_code import ProgramCode, ReproError
 from bot.report.repro_script import repro_script
+from bot.targets.op_mapping import OpRow
 
 
 def code(program: Program, framework: str = "torch", data: bytes = b"") -> ProgramCode:
@@ -478,3 +479,51 @@ def test_deep_nesting_is_refused() -> None:
     )
     with pytest.raises(ReproError, match="deep"):
         code(program).calls()
+
+
+def mapped(row: dict[str, Any], *args: Any, fn: str = "op", **kwargs: Any) -> str:
+    """The source of one call on x under one mapping row."""
+    builder = ProgramBuilder("op")
+    builder.call(fn, builder.tensor("x", np.float32(1)), *args, **kwargs)
+    program, data = decode(builder.blob())
+    rows = {fn: OpRow.model_validate({"source": "made up"} | row)}
+    return ProgramCode(program, data, dialects()["torch"], "cpu", rows).calls()[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "row", "args", "kwargs"),
+    [
+        ("torch.op(x, b=1, c=2)", {"positional": ["a", "b", "c"], "keep": 1}, (1, 2), {}),
+        ("torch.op(x, beta=1)", {"rename": {"b": "beta"}}, (), {"b": 1}),
+        ("torch.op(x)", {"drop": {"b": [None]}}, (), {"b": None}),
+        ("torch.op(x, b=1)", {"drop": {"b": [None, True]}}, (), {"b": 1}),
+        ("torch.op(x)", {"drop": {"b": []}}, (), {"b": 5}),
+        ("torch.op(x, alpha=0.01)", {"defaults": {"alpha": 0.01}}, (), {}),
+        ("torch.op(x, alpha=2)", {"defaults": {"alpha": 0.01}}, (), {"alpha": 2}),
+        ("torch.op(x, dtype=torch.int64)", {"defaults": {"dtype": {"dtype": "int64"}}}, (), {}),
+        ("torch.op(x, [0, 1])", {"pack": 1}, (0, 1), {}),
+        ("torch.op(x, [0, 1])", {"pack": 1}, ([0, 1],), {}),
+        ("torch.op(x, b=False)", {"only": {"b": [False]}}, (), {"b": False}),
+    ],
+)
+def test_scripts_call_what_the_worker_called(
+    source: str, row: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    assert mapped(row, *args, **kwargs) == f"r0 = {source}"
+
+
+@pytest.mark.parametrize("row", [{"unsupported": "another thing"}, {"only": {"b": [False]}}])
+def test_calls_that_a_framework_lacks_get_no_script(row: dict[str, Any]) -> None:
+    with pytest.raises(ReproError):
+        mapped(row, b=True)
+
+
+def test_module_classes_are_not_given_their_own_defaults() -> None:
+    builder = ProgramBuilder("nn.ReLU")
+    builder.call("nn.ReLU", device={"device": "target"}, dtype={"dtype": "float32"})
+    builder.call("nn.ReLU", dtype={"dtype": "float64"})
+    program, data = decode(builder.blob())
+    assert ProgramCode(program, data, dialects()["torch"]).calls() == [
+        "r0 = torch.nn.ReLU()",
+        "r1 = torch.nn.ReLU(dtype=torch.float64)",
+    ]
