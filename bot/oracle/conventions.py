@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -61,11 +61,22 @@ class Convention(_Row):
     source: str
 
 
+class DtypeConvention(_Row):
+    """A result whose dtype frameworks document differently; its values are compared all the same."""
+
+    name: str
+    ops: list[str]
+    path: list[int] | None = None  # the member of a nested result; any when left out
+    documented: dict[str, str]  # framework -> dtype
+    source: str
+
+
 class Conventions(_Row):
     """The whole table."""
 
     zero_sign: list[ZeroSign] = []
     elements: list[Convention] = []
+    dtypes: list[DtypeConvention] = []
 
     @cached_property
     def zero_sign_ops(self) -> frozenset[str]:
@@ -79,6 +90,19 @@ class Conventions(_Row):
             for op in row.ops:
                 rows.setdefault(op, []).append(row)
         return rows
+
+    def documented_dtypes(
+        self, op: str, path: tuple[int, ...], results: Mapping[str, str]
+    ) -> str | None:
+        """The name of the convention by which these frameworks' results have these (different) dtypes, if any."""
+        for row in self.dtypes:
+            if (
+                op in row.ops
+                and (row.path is None or tuple(row.path) == path)
+                and all(row.documented.get(framework) == d for framework, d in results.items())
+            ):
+                return row.name
+        return None
 
     def excused(self, op: str, place: Place) -> Iterator[tuple[str, Array]]:
         """The name and mask (of the tensor's shape) of every convention that speaks of elements of this tensor."""

@@ -1,7 +1,7 @@
 """Repetition: is a cause's program wrong again, on the same workers and on freshly started ones?
 
 For each cause its smallest programs are tried in turn, up to :data:`ATTEMPTS`: the first that shows the cause in both
-runs represents it. A target whose two runs of one program differ from each other, by the rules for two runs of one
+runs, with every target the same in both, represents it; else the steadiest of them. A target whose two runs of one program differ from each other, by the rules for two runs of one
 build, is *unstable*. Deaths are not repeated here: the pool has confirmed each, alone in a fresh worker.
 """
 
@@ -11,16 +11,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bot.oracle.cause import Cause, CauseKey, FailingProgram, by_sides, cause_key
+from bot.oracle.cause import Cause, CauseKey, FailingProgram, by_sides, cause_key, primary
 from bot.oracle.compare import Comparator, Comparison
-from bot.oracle.finding import Evidence, Kind
+from bot.oracle.difference import exact_text
+from bot.oracle.exact import decoded
+from bot.oracle.finding import Evidence, Kind, Mismatch, Observation
 from bot.oracle.rerun import Case, Runner
+from bot.oracle.tensors import same_value
+from bot.oracle.tolerance import bound_for
 from bot.oracle.verdict import Repeat
 from bot.programs.program import decode
 from bot.programs.source import SourcedProgram
-from bot.targets.outcome import RawOutcome
+from bot.targets.outcome import Outcome, RawOutcome
 
 ATTEMPTS: Final = 3
+_STEADINESS: Final[dict[Repeat, int]] = {"stable": 0, "unstable": 1, "unrepeated": 2}
 DEATHS: Final[tuple[Kind, ...]] = ("crash", "hang", "memory")
 
 
@@ -45,27 +50,28 @@ def confirm(
     causes: Sequence[Cause], cases: dict[str, Case], comparator: Comparator, runner: Runner
 ) -> list[Confirmation]:
     """Repeat every cause's smallest programs; in the order of the causes. ``cases`` are by digest."""
-    done: dict[int, Confirmation] = {}
-    unrepeated: dict[int, Confirmation] = {}
+    best: dict[int, Confirmation] = {}
     for index, cause in enumerate(causes):
         if cause.key.kind in DEATHS:
-            done[index] = Confirmation(cause, cause.programs[0], "stable", (), None)
+            best[index] = Confirmation(cause, cause.programs[0], "stable", (), None)
     for attempt in range(ATTEMPTS):
         tried = {
             index: cause.programs[attempt]
             for index, cause in enumerate(causes)
-            if index not in done and attempt < len(cause.programs)
+            if attempt < len(cause.programs)
+            and (index not in best or best[index].repeat != "stable")
         }
         if not tried:
             break
         trials = _run_twice(tried, cases, runner)
         for index, program in tried.items():
             confirmation = _judge(causes[index], program, trials[index], comparator)
-            if confirmation.repeat == "unrepeated":
-                unrepeated.setdefault(index, confirmation)
-            else:
-                done[index] = confirmation
-    return [done.get(i) or unrepeated[i] for i in range(len(causes))]
+            if (
+                index not in best
+                or _STEADINESS[confirmation.repeat] < _STEADINESS[best[index].repeat]
+            ):
+                best[index] = confirmation
+    return [best[index] for index in range(len(causes))]
 
 
 def _run_twice(
@@ -91,19 +97,18 @@ def _judge(
 ) -> Confirmation:
     seen = [shows(cause.key, program, comparator.compare(trial.program, run)) for run in trial.runs]
     unstable = unstable_targets(trial.program, trial.runs, comparator)
-    repeat: Repeat = (
-        "stable" if all(seen) else "unstable" if unstable or any(seen) else "unrepeated"
-    )
-    if all(seen) and unstable:
-        repeat = "unstable"
-    if repeat == "stable":
-        says = "the same again on the same workers and in a fresh process"
-    elif unstable:
+    if unstable:
+        repeat: Repeat = "unstable"
         says = "two runs of the same program differ on " + ", ".join(unstable)
-    elif any(seen):
-        says = "seen in one of two further runs"
+    elif all(seen):
+        repeat = "stable"
+        says = "the same again on the same workers and in a fresh process"
     else:
-        says = "not seen again in two further runs"
+        repeat = "unrepeated"
+        unstable = changed_targets(primary(program.mismatches), trial.runs, comparator)
+        says = f"seen in {sum(seen)} of {len(seen)} further runs"
+        if unstable:
+            says += "; what changed is the result of " + ", ".join(unstable)
     return Confirmation(cause, program, repeat, unstable, Evidence("repeat", says, unstable))
 
 
@@ -113,6 +118,37 @@ def shows(key: CauseKey, program: FailingProgram, comparison: Comparison) -> boo
         cause_key(program.op, program.facts, mismatches) == key
         for mismatches in by_sides(comparison.mismatches)
     )
+
+
+def changed_targets(
+    mismatch: Mismatch, runs: Sequence[Sequence[RawOutcome]], comparator: Comparator
+) -> tuple[str, ...]:
+    """The targets that no longer say what was written down of them when the mismatch was first seen.
+
+    Of a tensor that is the first differing element, out of the dtype's base tolerance; of an exception whether there was one.
+    """
+    then = {observation.target: observation for observation in mismatch.observations}
+    return tuple(
+        party.label
+        for index, party in enumerate(comparator.parties)
+        if party.label in then
+        and any(_changed(mismatch, then[party.label], decoded(run[index])) for run in runs)
+    )
+
+
+def _changed(mismatch: Mismatch, then: Observation, now: Outcome) -> bool:
+    if not mismatch.role:
+        return (now.status == "exception") != (then.happened or "").startswith("raised")
+    tensor = now.by_key.get((mismatch.role, mismatch.name, mismatch.path))  # type: ignore[arg-type]
+    index = mismatch.difference.first_index if mismatch.difference else None
+    if tensor is None or index is None or then.value is None or then.shape != tensor.array.shape:
+        return tensor is not None and then.shape is not None and then.shape != tensor.array.shape
+    text = exact_text(tensor.array[index], tensor.dtype)
+    try:
+        before, after = float(then.value), float(text)
+    except ValueError:  # a complex number, a bool
+        return text != then.value
+    return not same_value(before, after, bound_for(tensor.dtype))
 
 
 def unstable_targets(

@@ -110,7 +110,7 @@ class TensorRules:
         if x.shape != y.shape:
             return _Pair("shape")
         if a.tensor.dtype != b.tensor.dtype:
-            return _Pair("dtype")
+            return self._other_dtype(key, a.party, a.tensor, b.party, b.tensor, excused)
         dtype = a.tensor.dtype
         if self._origin.uninitialised:
             return _Pair(None)
@@ -129,6 +129,19 @@ class TensorRules:
                 excused.add(name)
             elements.differing[mask] = False
         return _Pair(kind_of(elements), elements.differing)
+
+    def _other_dtype(
+        self, key: Key, one: Party, x: Tensor, other: Party, y: Tensor, excused: set[str]
+    ) -> _Pair:
+        """Other dtypes are a mismatch, unless both frameworks document theirs: then integers' values count alone."""
+        results = {one.framework: x.dtype, other.framework: y.dtype}
+        name = self._conventions.documented_dtypes(self._op, key[2], results)
+        integers = x.array.dtype.kind in "iu" and y.array.dtype.kind in "iu"
+        if name is None or len(results) < 2 or not integers:
+            return _Pair("dtype")
+        excused.add(name)
+        differing = np.asarray(x.array != y.array)
+        return _Pair("value" if differing.any() else None, differing)
 
     def _absent(self, key: Key, a: Subject, b: Subject) -> PairKind | None:
         """No tensor on one side or both: an absent gradient is zero; any other absence is another structure."""

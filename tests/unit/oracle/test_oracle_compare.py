@@ -346,3 +346,18 @@ def test_a_convention_takes_away_only_its_own_elements():
 def test_float_to_integer_only_where_it_cannot_be_represented(value, excused):
     made = program("Tensor.int", x=[value])
     assert (two(out([0], "i4"), out([1], "i4"), made).mismatches == ()) is excused
+
+
+def test_documented_dtypes_leave_the_values_to_be_compared():
+    """oneflow.sort documents int32 indices, torch.sort int64 ones; the indices themselves must agree."""
+
+    def indices(values, dtype):
+        return outcome(("output", "r0[1]", np.array(values, dtype)))
+
+    made = program("sort")
+    same = two(indices([1, 0], "i4"), indices([1, 0], "i8"), made)
+    assert same.mismatches == ()
+    assert same.counts.by_convention == 1
+    assert only(two(indices([1, 0], "i4"), indices([0, 1], "i8"), made)).kind == "value"
+    assert only(two(indices([1, 0], "i8"), indices([1, 0], "i4"), made)).kind == "dtype"
+    assert only(two(indices([1, 0], "i4"), indices([1, 0], "i8"))).kind == "dtype"

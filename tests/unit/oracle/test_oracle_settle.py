@@ -179,13 +179,15 @@ def test_a_target_that_differs_from_itself_is_flaky():
 
 
 def test_a_difference_that_does_not_come_back():
+    """What was written down of the first run says which target has changed its mind."""
     calls = iter([True])
     once = forward(lambda x: x + 1 if next(calls, False) else x)
     (finding,) = settled(peers(once, forward(np.array)), [program("id")], ("peer", "peer")).findings
-    assert (finding.kind, finding.verdict, finding.confidence) == (
+    assert (finding.kind, finding.verdict, finding.confidence, finding.blamed) == (
         "nondeterminism",
         "flaky",
         "weak",
+        (BASELINE,),
     )
 
 

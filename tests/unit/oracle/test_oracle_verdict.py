@@ -24,7 +24,7 @@ ROWS = [
         "unstable",
         "strong",
     ),
-    (Facts(repeat="unrepeated", vote=True), "not seen again", "nobody", "weak"),
+    (Facts(repeat="unrepeated", vote=True), "not seen again", "unstable", "weak"),
     (Facts(death=True, position="together"), "a death", "dead", "proved"),
     (Facts(death=True, float64="strong", float64_against="others"), "a death", "dead", "proved"),
     (
