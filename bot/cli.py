@@ -330,7 +330,7 @@ def main() -> None:
 def _exit_code(command: Callable[[], Any]) -> int:
     error = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        command()
+        code = command()  # outside standalone mode, typer returns an Exit's code instead of raising
     except Exit as stop:
         return stop.exit_code
     except TyperException as problem:
@@ -347,7 +347,7 @@ def _exit_code(command: Callable[[], Any]) -> int:
             f"error: {escape(disk_full_message(problem, 'the run folder') or _one_line(problem))}"
         )
         return ExitCode.INCOMPLETE
-    return ExitCode.CLEAN
+    return code if isinstance(code, int) else ExitCode.CLEAN
 
 
 def _one_line(problem: Exception) -> str:

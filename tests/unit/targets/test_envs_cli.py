@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,13 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_1(
     assert result.stdout == ""
     assert result.stderr.startswith(says)
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_exit_code_reaches_the_shell(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from bot.cli import main; main()", "envs", "path", "torhc==1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "error: no recipe for 'torhc': did you mean torch?\n"
 
 
 def test_doctor_names_what_is_wrong_on_stdout(tmp_path: Path) -> None:
