@@ -94,6 +94,7 @@ class _Run:
         self.bases: List[Any] = []
         self.outputs_begun = False
         self.seen: Set[int] = set()
+        self.loaded: Set[str] = set()
         self.modules: List[Tuple[str, Any, List[Tuple[str, str, Any, bytes]]]] = []
 
     # The program from top to bottom.
@@ -218,6 +219,7 @@ class _Run:
         if state:
             environment = self.environment
             framework.load_state(module, {key: environment[t] for key, t in state.items()})
+            self.loaded.update(state.values())
         before = [
             (role, key, tensor, framework.read(tensor)[2])
             for role, key, tensor in framework.module_state(module)
@@ -335,9 +337,11 @@ class _Run:
         ]
         environment = self.environment
         for spec in tensors:
-            tensor = environment[spec["name"]]
+            name = spec["name"]
+            tensor = environment[name]
             if changed[spec["storage"]] or framework.shape(tensor) != tuple(spec["shape"]):
-                self.observe("side-effect", spec["name"], (), tensor)
+                if name not in self.loaded:
+                    self.observe("side-effect", name, (), tensor)
 
     def observe_gradients(self, tensors: List[Any]) -> None:
         framework = self.framework

@@ -48,6 +48,7 @@ _LACKS = re.compile(
     r"received an invalid combination of arguments|positional arguments? but|must be .*, not <class|"
     r"unexpected keyword argument|takes no (keyword )?arguments|takes (at most|at least|exactly) |"
     r"missing required argument|missing \d+ required|got multiple values for|"
+    r"'(tuple|list|int|float|bool|NoneType)' object has no attribute|"
     r"invalid keyword argument|cannot be interpreted as an integer|argument \d+ must be|"
     # No kernel, no implementation.
     r"op_kernel_not_found_error|unimplemented_error|todo_error|Cannot find the kernel matching|"
@@ -90,6 +91,7 @@ class OneFlowFramework(Framework):
         self.known = known_names()
         self.table = build_table(self.known)
         self.adapters = adapters(mapping, lambda value: values.decode(value, {}, self))
+        self.adapters["nn.Module.__call__"] = _input_by_position
         for name in self.table:
             if name.startswith("nn.") and isinstance(self.table[name], type):
                 self._adapt_constructor(name)
@@ -348,6 +350,13 @@ def build_table(known: Iterable[str]) -> Dict[str, Callable[..., Any]]:
     for method in ("__call__", "eval", "train"):
         table["nn.Module." + method] = getattr(oneflow.nn.Module, method)
     return table
+
+
+def _input_by_position(args: List[Any], kwargs: Dict[str, Any]) -> Arguments:
+    """PyTorch's modules name their first input ``input``, OneFlow's ``x``."""
+    if len(args) == 1 and "input" in kwargs:
+        args = [args[0], kwargs.pop("input")]
+    return args, kwargs
 
 
 def _public(namespace: Any, attribute: str, prefix: str) -> Optional[Callable[..., Any]]:
