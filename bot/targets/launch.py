@@ -47,6 +47,9 @@ RESOURCE_LIMITS: dict[str, int] = {
     "NOFILE": 4096,
 }
 
+SANDBOXED_PROCESSES = 4096
+"""RLIMIT_NPROC of sandboxed workers. It counts all processes of their uid, so others, who share the bot's, have none."""
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -117,6 +120,7 @@ class Launcher:
         if self.address_space_bytes is not None:
             bounds["AS"] = self.address_space_bytes
         if self.wrap is not None:
+            bounds["NPROC"] = SANDBOXED_PROCESSES
             wrapped = self.wrap(command, variables, self.target)
             return Launch(
                 wrapped.command, wrapped.environment, bounds, None, wrapped.pass_fds, True

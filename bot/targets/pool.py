@@ -58,6 +58,7 @@ class _Run:
     ahead_jobs: int = 0
     ahead_bytes: int = 0
     held_bytes: int = 0
+    threads: list[threading.Thread] = field(default_factory=list[threading.Thread])
     exhausted: bool = False
     lanes_running: int = 0
     batch_jobs: int = 8  # grows, so that the first answers come soon
@@ -156,7 +157,7 @@ class Pool:
         self._stopping = False
         run = _Run(SimpleQueue(), [SimpleQueue() for _ in self._lanes])
         self._running = run
-        threads = [
+        run.threads = [
             threading.Thread(
                 target=lane.serve,
                 args=(inbox, run.events.put, fresh),
@@ -165,13 +166,13 @@ class Pool:
             )
             for lane, inbox in zip(self._lanes, run.inboxes, strict=True)
         ]
-        run.lanes_running = len(threads)
+        run.lanes_running = len(run.threads)
         try:
-            for thread in threads:
+            for thread in run.threads:
                 thread.start()
             yield from self._results(run, iter(jobs))
         finally:
-            self._end(run, threads)
+            self._end(run)
 
     def stop(self) -> None:
         """End a run in progress: :meth:`run` yields what is whole and returns. Any thread or signal handler may call."""
@@ -192,22 +193,24 @@ class Pool:
             lane.close()
 
     def close(self) -> None:
-        """End all workers. Nothing of them is left afterwards."""
+        """End all workers, and a run in progress. Nothing of them is left afterwards."""
         if self._closed:
             return
         self._closed = True
+        if self._running is not None:  # an error elsewhere left the iterator unfinished
+            self._end(self._running)
         for lane in self._lanes:
             lane.close()
         self._watchdog.stop()
 
     # -- one run ------------------------------------------------------------------------------------
 
-    def _end(self, run: _Run, threads: Sequence[threading.Thread]) -> None:
+    def _end(self, run: _Run) -> None:
         for lane, inbox in zip(self._lanes, run.inboxes, strict=True):
             if run.pending or run.lanes_running:
                 lane.stop()
             inbox.put(None)
-        for lane, thread in zip(self._lanes, threads, strict=True):
+        for lane, thread in zip(self._lanes, run.threads, strict=True):
             while (
                 thread.is_alive()
             ):  # a stop can fall between two of the lane's own checks: say it again
@@ -217,7 +220,7 @@ class Pool:
         self._running = None
 
     def _results(self, run: _Run, jobs: Iterator[Job]) -> Iterator[JobResult]:
-        while not self._stopping:
+        while not self._stopping and not self._closed:
             self._feed(run, jobs)
             if run.exhausted and not run.lanes_running:
                 return

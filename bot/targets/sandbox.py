@@ -21,7 +21,7 @@ from pathlib import Path
 from bot.targets.environment import Environment
 from bot.targets.job import PoolTarget
 from bot.targets.launch import Wrap, Wrapped
-from bot.targets.sandbox_bubblewrap import bubblewrap_command
+from bot.targets.sandbox_bubblewrap import SETPRIV, bubblewrap_command
 from bot.targets.sandbox_unshare import unshare_command
 from bot.targets.sandbox_view import SCRATCH, View, make_view, readable_by_all
 from bot.targets.seccomp import filter_program
@@ -64,14 +64,14 @@ class Sandbox:
         if self.seccomp is not None:
             fds = (_memory_file(self.seccomp),)
         inside = variables | {"HOME": SCRATCH, "TMPDIR": SCRATCH, "USER": "nobody", "PATH": PATH}
-        uid = unprivileged_id(view) if self.change_user else None
+        uid = unprivileged_id(view, self.name) if self.change_user else None
         wrapped = MAKERS[self.name](self.tool, view, command, inside, uid, fds[0] if fds else None)
         return Wrapped(wrapped, {}, fds)
 
 
-def unprivileged_id(view: View) -> int | None:
+def unprivileged_id(view: View, kind: str) -> int | None:
     """The uid for inside: one that is not the bot's, where the bot may choose it and it could read what it needs."""
-    if os.geteuid() != 0 or shutil.which("setpriv", path="/usr/bin:/bin") is None:
+    if os.geteuid() != 0 or (kind == "bubblewrap" and not SETPRIV.exists()):
         return None
     return UNPRIVILEGED if readable_by_all(view) is None else None
 

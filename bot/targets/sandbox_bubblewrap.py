@@ -13,6 +13,7 @@ from bot.targets.sandbox_view import (
     View,
 )
 
+SETPRIV = Path("/usr/bin/setpriv")  # util-linux
 NAMESPACES = [
     "--unshare-pid",
     "--unshare-net",
@@ -62,7 +63,7 @@ def bubblewrap_command(
 def drop_privileges(uid: int) -> list[str]:
     """Become an unprivileged user for good."""
     return [
-        "/usr/bin/setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups",
+        str(SETPRIV), "--reuid", str(uid), "--regid", str(uid), "--clear-groups",
         "--bounding-set", "-all", "--inh-caps", "-all", "--ambient-caps", "-all", "--no-new-privs", "--",
     ]  # fmt: skip
 

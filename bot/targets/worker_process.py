@@ -26,6 +26,8 @@ READ_BYTES = 1 << 20
 EXIT_SECONDS = (
     5.0  # how long a process may take to end once its pipe is closed or it was told to stop
 )
+ARRIVING_SECONDS = 5.0  # how long a frame that has begun to arrive may overrun
+MARK_READS = 64  # a worker that never stops printing must not keep the bot reading
 MAX_WRITE_PARTS = 512  # below IOV_MAX
 
 DeathStatus = Literal["crash", "hang", "memory"]
@@ -221,6 +223,11 @@ class WorkerProcess:
                 return frames
             if self._out_ended:
                 raise self._death()
+            # Bytes that make no frame put the end off a little (the bot may have been held up), not for ever.
+            arriving = any(fd == self._out for fd, _ in ready)
+            if time.monotonic() > deadline + (ARRIVING_SECONDS if arriving else 0.0):
+                self._kill_for("hang")
+                raise self._death()
 
     def ask(
         self, header: Header, *payload: bytes, until: str, seconds: float
@@ -267,9 +274,10 @@ class WorkerProcess:
 
     def mark(self) -> None:
         """Forget the words so far: a death's last words begin here."""
-        while not self._words_ended:
+        for _ in range(MARK_READS):
             before = self._tail.total
-            self._read_words()
+            if not self._words_ended:
+                self._read_words()
             if self._tail.total == before:
                 break
         self._mark = self._tail.total

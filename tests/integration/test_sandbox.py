@@ -342,6 +342,10 @@ class TestPrivileges:
         if uid != 0:
             assert_refused(attempt(inside, "setuid"))
 
+    def test_limits(self, inside):
+        core, _, processes = worked(attempt(inside, "limits"))
+        assert (core, processes) == (0, 4096)
+
     def test_name_of_the_host(self, inside):
         assert worked(attempt(inside, "hostname")) == "opdiff"
         assert socket.gethostname() != "opdiff"

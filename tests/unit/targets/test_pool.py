@@ -179,6 +179,17 @@ class TestBlame:
         hang = "hang timeout confirmed"
         assert manners(results) == ["ok", hang, "ok", hang, "ok"]
 
+    def test_printing_without_end_is_a_hang_too(self, pool):
+        results = run_all(pool, [ANSWER, {"do": "babble"}, ANSWER])
+        assert manners(results) == ["ok", "hang timeout confirmed", "ok"]
+        assert results[1].outcomes[0].death.last_words.endswith("babble babble")
+
+    def test_a_frame_that_never_ends_is_a_hang_too(self, monkeypatch):
+        monkeypatch.setattr("bot.targets.worker_process.ARRIVING_SECONDS", 0.5)
+        with standin_pool() as pool:
+            results = run_all(pool, [ANSWER, {"do": "trickle"}, ANSWER])
+        assert manners(results) == ["ok", "hang timeout confirmed", "ok"]
+
     def test_a_worker_that_closes_its_pipe_and_stays(self, pool):
         results = run_all(pool, [{"do": "close_pipe"}, ANSWER])
         assert manners(results) == ["crash protocol confirmed", "ok"]
@@ -357,6 +368,17 @@ class TestEnd:
             results.close()
             assert time.monotonic() - begin < 2
             assert not [t for t in set(threading.enumerate()) - before if t.name.startswith("lane")]
+
+    def test_closing_the_pool_while_results_are_outstanding(self):
+        """An error in the caller's loop keeps its iterator alive; the pool must end all the same."""
+        threads = set(threading.enumerate())
+        before = processes()
+        with standin_pool(limits=Limits(program_seconds=100)) as pool:
+            results = pool.run(jobs([ANSWER, {"do": "hang"}, ANSWER]))
+            next(results)
+        assert processes() <= before
+        assert set(threading.enumerate()) <= threads
+        assert list(results) == []
 
     def test_an_error_in_the_source_of_jobs_ends_the_run(self, pool):
         def broken():

@@ -122,10 +122,8 @@ ATTEMPTS = {
 def read_limits():
     import resource
 
-    return [
-        resource.getrlimit(resource.RLIMIT_CORE)[0],
-        resource.getrlimit(resource.RLIMIT_FSIZE)[0],
-    ]
+    names = ("RLIMIT_CORE", "RLIMIT_FSIZE", "RLIMIT_NPROC")
+    return [resource.getrlimit(getattr(resource, name))[0] for name in names]
 
 
 def read_status():
@@ -221,6 +219,15 @@ def run(number, program, out):
             os.write(2, block)
         os.write(2, b"\nend of the flood\n")
         send(out, answer)
+    elif do == "babble":  # prints without end and never answers
+        while True:
+            os.write(2, b"babble babble\n" * 100)
+    elif do == "trickle":  # a frame that never ends
+        out.write(PREFIX.pack(10, 1 << 29))
+        while True:
+            out.write(b"x")
+            out.flush()
+            time.sleep(0.01)
     elif do == "children":
         send(out, outcome(number, [spawn_sleepers()]))
     elif do == "close_pipe":
