@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
-from bot.changes.cpp_source import Tokens, includes, read_cpp, tokenize
+from bot.changes.cpp_source import includes, read_cpp, tokenize
 from bot.changes.definition import Definition
-from bot.changes.tree import Tree
+from bot.changes.tree import Tree, holds_word
 
 HEADERS = frozenset({".h", ".hpp", ".cuh", ".inl"})
 MAX_MACRO_DEPTH = 8
+_CAPITALS = re.compile(r"[A-Z][A-Z0-9_]+")
 
 
 class CppIndex:
@@ -78,9 +79,8 @@ class CppIndex:
         if PurePosixPath(path).suffix in HEADERS:
             return self._visible_from(path)
         files = {path: None}
-        pattern = re.compile(rf"\b{re.escape(name)}\b")
         for header in self._included(path):
-            if pattern.search(self.tree.text(header) or ""):
+            if holds_word(self.tree.text(header) or "", name):
                 files |= dict.fromkeys(self._visible_from(header))
         return tuple(files)
 
@@ -88,7 +88,8 @@ class CppIndex:
         """Every definition, but those of the symbol itself, that names it and can see it."""
         for file in self.tree.containing(name, self.scope(name, path)):
             for definition in self.definitions(file):
-                if name in definition.uses and definition.name != name:
+                own = definition.name == name and definition.kind not in ("statement", "entry")
+                if name in definition.uses and not own:
                     yield definition
 
     def naming(self, word: str, paths: tuple[str, ...]) -> Iterator[Definition]:
@@ -107,32 +108,28 @@ class CppIndex:
             if file in seen:
                 continue
             seen.add(file)
-            if re.search(rf"#\s*define\s+{re.escape(name)}\b", self.tree.text(file) or ""):
+            text = self.tree.text(file) or ""
+            if name in text and re.search(rf"#\s*define\s+{re.escape(name)}\b", text):
                 for definition in self.definitions(file):
                     if definition.kind == "macro" and definition.name == name:
                         return definition
             queue.extend(self._included(file))
         return None
 
-    def _closure(self, definition: Definition) -> Tokens:
-        """The tokens of a definition and of every macro that it uses, directly or through other macros."""
-        codes: list[str] = [definition.code]
-        names: set[str] = set()
-        texts: list[str] = []
+    def _closure(self, definition: Definition) -> tuple[Definition, ...]:
+        """A definition and every macro that it uses, directly or through other macros."""
+        found: list[Definition] = [definition]
         seen: set[str] = set()
-        queue = deque([(definition.code, definition.file, 0)])
+        queue = deque([(definition, 0)])
         while queue:
-            code, file, depth = queue.popleft()
-            tokens = tokenize(code)
-            names |= tokens.names
-            texts.extend(tokens.texts)
-            for name in sorted(tokens.names - seen):
+            piece, depth = queue.popleft()
+            for name in sorted(tokenize(piece.code).names - seen):
                 seen.add(name)
                 # Macros are written in capitals in every framework read here.
-                if depth >= MAX_MACRO_DEPTH or not re.fullmatch(r"[A-Z][A-Z0-9_]+", name):
+                if depth >= MAX_MACRO_DEPTH or not _CAPITALS.fullmatch(name):
                     continue
-                macro = self.macro(name, file)
+                macro = self.macro(name, piece.file)
                 if macro is not None:
-                    codes.append(macro.code)
-                    queue.append((macro.code, macro.file, depth + 1))
-        return Tokens("\n".join(codes), frozenset(names), tuple(texts))
+                    found.append(macro)
+                    queue.append((macro, depth + 1))
+        return tuple(found)

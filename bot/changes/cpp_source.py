@@ -110,7 +110,8 @@ def read_cpp(file: str, text: str) -> tuple[Definition, ...]:
     source = _with_semicolons(text)
     data = source.encode("utf-8", errors="replace")
     root = _parser().parse(data).root_node
-    return tuple(_Segments(file, data).definitions(root))
+    lines = text.encode("utf-8", errors="replace")
+    return tuple(_Segments(file, data, lines).definitions(root))
 
 
 def _with_semicolons(text: str) -> str:
@@ -150,10 +151,11 @@ def _closing(text: str, start: int, limit: int = 4000) -> int | None:
 
 
 class _Segments:
-    def __init__(self, file: str, data: bytes) -> None:
+    def __init__(self, file: str, data: bytes, lines: bytes) -> None:
+        """``data`` is what was parsed, ``lines`` the file as it is: of the same length, with all its line ends."""
         self.file = file
         self.data = data
-        self.starts = [0, *(m.end() for m in re.finditer(b"\n", data))]
+        self.starts = [0, *(m.end() for m in re.finditer(b"\n", lines))]
 
     def definitions(self, node: Node) -> Iterator[Definition]:
         stack = [(child, "") for child in reversed(node.children)]

@@ -12,9 +12,10 @@ from bot.changes.definition import Definition
 from bot.changes.file_text import printable_path
 from bot.changes.frameworks import FRAMEWORKS
 from bot.changes.graph import Reached, walk
-from bot.changes.op_names import OpGroup, canonical_op, op_group
+from bot.changes.op_names import OpGroup, canonical_op
 from bot.changes.rules import FrameworkRules, Reader
 from bot.changes.tree import Tree
+from bot.programs.op_groups import group_of
 
 QUIET_ROLES = {"documentation": "documentation", "ci": "CI", "test": "tests", "autotest": "tests"}
 MAX_LINES_PER_OP = 100
@@ -24,7 +25,7 @@ def find_changes(
     changeset: ChangeSet,
     framework: str | None = None,
     *,
-    group: OpGroup = op_group,
+    group: OpGroup = group_of,
     frameworks: Sequence[FrameworkRules] = FRAMEWORKS,
 ) -> Changes:
     """The ops that a diff changes, each with the path that proves it.

@@ -11,7 +11,7 @@ from bot.changes.definition import Definition
 
 MAX_FAN_OUT: Final = 40  # users of one symbol that are followed
 MAX_NODES: Final = 3000  # nodes visited from one set of changes
-MAX_INDIRECT: Final = 3  # indirect edges in one path
+MAX_INDIRECT: Final = 1  # indirect edges in one path: beyond the first, nothing is shown any more
 
 
 @dataclass(frozen=True)

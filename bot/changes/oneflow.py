@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from bot.changes.cpp_index import CppIndex
 from bot.changes.cpp_source import read_cpp, tokenize
@@ -66,6 +66,7 @@ REGISTRARS: Final = frozenset(
 """Macros whose first argument is an op type (oneflow/core/framework/user_op_*registry*.h, op_expr_grad_function.h)."""
 
 _REGISTERED: Final = re.compile(rf'\b(?:{"|".join(sorted(REGISTRARS))}) \( "([^"]+)"')
+_REGISTRAR_ARGUMENT: Final = re.compile(rf"\b(?:{'|'.join(sorted(REGISTRARS))}) \( ([^,)]+)")
 _SIGNATURE: Final = re.compile(r"=>\s*(\w+)")
 _ADD_FUNCTOR: Final = re.compile(r"\badd_functor\b")
 
@@ -83,7 +84,11 @@ NUMBER_SLOTS: Final = {
 """CPython slot -> methods (https://docs.python.org/3/c-api/typeobj.html#sub-slots)."""
 
 MAX_API_USERS: Final = 5  # users of a public functional beyond this are not followed
+MAX_INTERNAL_USERS: Final = (
+    12  # users of an internal functional or op: beyond this it is a general tool
+)
 FEW_USERS: Final = 3
+_STEM: Final = re.compile(r"(_grad_grad|_grad|_backward)$")
 
 
 @dataclass(frozen=True)
@@ -287,25 +292,39 @@ class _OneFlowReader:
             yield from self._of_binding(definition)
 
     def _registered(self, definition: Definition) -> tuple[str, ...]:
+        """The op types that a registration names, written out or through macros."""
         written = _REGISTERED.findall(definition.code)
         if written:
             return tuple(dict.fromkeys(written))
-        closure = self.cpp.closure(definition)
-        if not closure.names & REGISTRARS:
+        pieces = self.cpp.closure(definition)
+        arguments = [a for piece in pieces for a in _REGISTRAR_ARGUMENT.findall(piece.code)]
+        if not arguments:
             return ()
-        suffixes = [text for text in closure.texts if text.startswith("_")]
-        words = {*closure.texts, *tokenize(definition.code).names}
-        words |= {word + suffix for word in words for suffix in suffixes}
-        return tuple(sorted(words & self.op_types))
+        # A registering macro's own strings name attributes; an op's name comes from who calls the macro.
+        callers = [p for p in pieces if not _REGISTRAR_ARGUMENT.search(p.code)]
+        tokens = [tokenize(piece.code) for piece in callers]
+        words = {word for token in tokens for word in (*token.names, *token.texts)}
+        found: set[str] = set()
+        for argument in arguments:
+            literals = tokenize(argument).texts
+            if tokenize(argument).names:
+                found |= words
+                found |= {word + suffix for word in words for suffix in literals}
+                found |= {prefix + word for word in words for prefix in literals}
+            else:
+                found |= set(literals)
+        return tuple(sorted(found & self.op_types))
 
     def _added_functors(self, definition: Definition) -> tuple[str, ...]:
-        closure = self.cpp.closure(definition)
-        if not _ADD_FUNCTOR.search(closure.code):
+        pieces = self.cpp.closure(definition)
+        if not any(_ADD_FUNCTOR.search(piece.code) for piece in pieces):
             return ()
         texts = tokenize(definition.code).texts
         if texts:
             return texts[-1:]
-        return tuple(sorted((closure.names | set(closure.texts)) & set(self.apis_of_functor)))
+        tokens = [tokenize(piece.code) for piece in pieces]
+        words = {word for token in tokens for word in (*token.names, *token.texts)}
+        return tuple(sorted(words & set(self.apis_of_functor)))
 
     def _of_binding(self, definition: Definition) -> Iterator[Edge]:
         """Rows of method tables, and macro calls that define the functions which the rows name."""
@@ -344,7 +363,7 @@ class _OneFlowReader:
             yield from users
         if bound and not aliases and not bindings and not users:
             yield Edge(Node("public", path), f"{path} is in {FUNCTIONAL_YAML}")
-        yield from self._callers(functors, public=bool(aliases or bindings or users))
+        yield from self._callers(name, functors, public=bound)
 
     def _bindings(self, name: str, functors: frozenset[str]) -> Iterator[Edge]:
         wanted = {f"functional :: {name}", *(f"functional :: {functor}" for functor in functors)}
@@ -356,7 +375,7 @@ class _OneFlowReader:
                         self._cpp_node(definition), f"{definition.place} calls functional {word}"
                     )
 
-    def _callers(self, functors: frozenset[str], public: bool) -> Iterator[Edge]:
+    def _callers(self, name: str, functors: frozenset[str], public: bool) -> Iterator[Edge]:
         """C++ code that calls a functional by name: gradient functions, other functors."""
         paths = self.autograd_paths + self.functor_paths
         found: list[tuple[str, Definition]] = []
@@ -366,48 +385,62 @@ class _OneFlowReader:
             )
             for definition in self.cpp.naming(functor, paths):
                 registers = definition.kind == "entry" and "add_functor" in definition.uses
-                if not registers and (pattern.search(definition.code)):
+                if not registers and pattern.search(definition.code):
                     found.append((functor, definition))
-        if public and len(found) > MAX_API_USERS:
+        if len(found) > (MAX_API_USERS if public else MAX_INTERNAL_USERS):
             return
         for functor, definition in found:
+            own = not public and (len(found) <= FEW_USERS or _alike(definition.name, name))
             yield Edge(
-                self._cpp_node(definition),
-                f"{definition.place} calls functional {functor}",
-                direct=not public,
+                self._cpp_node(definition), f"{definition.place} calls functional {functor}", own
             )
 
     def _of_op_type(self, op_type: str) -> Iterator[Edge]:
-        found = False
-        for definition in self.cpp.naming(op_type, self.functor_paths + self.autograd_paths):
-            for edge in self._builders(definition, op_type):
-                found = True
-                yield edge
-        for definition in self.cpp.naming(op_type, self.user_op_paths):
-            first = _REGISTERED.search(definition.code)
-            if first and "REGISTER_USER_OP_GRAD" in definition.uses and first[1] != op_type:
-                found = True
-                yield Edge(
-                    Node("op type", first[1]), f"{definition.place} is the gradient of {first[1]}"
-                )
-        for edge in self._stateful(op_type):
-            found = True
-            yield edge
-        stem = re.sub(r"(_grad_grad|_grad|_backward)$", "", op_type)
-        if not found and stem != op_type and stem in self.op_types:
+        edges = [*self._built(op_type), *self._stateful(op_type), *self._graph_gradients(op_type)]
+        yield from edges
+        stem = _STEM.sub("", op_type)
+        if not edges and stem != op_type and stem in self.op_types:
             yield Edge(Node("op type", stem), f"{op_type} is the gradient of {stem}, by name")
 
-    def _builders(self, definition: Definition, op_type: str) -> Iterator[Edge]:
-        """Functors and gradient functions that build an op of the type."""
-        if op_type not in tokenize(definition.code).texts:
-            return
-        if definition.kind == "macro":
-            for functor in re.findall(rf'"{re.escape(op_type)}" , (\w+)', definition.code):
-                if functor in self.apis_of_functor:
-                    step = f"{definition.place} makes functor {functor} of op {op_type}"
-                    yield Edge(Node("functor", functor), step)
-        elif definition.kind in ("class", "function"):
-            yield Edge(self._cpp_node(definition), f"{definition.place} builds op {op_type}")
+    def _built(self, op_type: str) -> Iterator[Edge]:
+        """Functors and gradient functions that build an op of the type: its own ones, or all when none is named so."""
+        builders: list[Definition] = []
+        for definition in self.cpp.naming(op_type, self.functor_paths + self.autograd_paths):
+            if op_type not in tokenize(definition.code).texts:
+                continue
+            if definition.kind == "macro":
+                yield from self._listed(definition, op_type)
+            elif definition.kind in ("class", "function"):
+                builders.append(definition)
+        same = {d.name for d in builders if _plain(d.name) == _plain(op_type)}
+        own = same or {d.name for d in builders if _alike(d.name, op_type)}
+        own = own or {d.name for d in builders if len(builders) <= FEW_USERS}
+        for definition in builders:
+            step = f"{definition.place} builds op {op_type}"
+            yield Edge(self._cpp_node(definition), step, definition.name in own)
+
+    def _listed(self, macro: Definition, op_type: str) -> Iterator[Edge]:
+        """Rows ``("op_type", Functor)`` of a list that a macro makes functors of."""
+        for functor in re.findall(rf'"{re.escape(op_type)}" , (\w+)', macro.code):
+            if functor in self.apis_of_functor:
+                step = f"{macro.place} makes functor {functor} of op {op_type}"
+                yield Edge(Node("functor", functor), step)
+
+    def _graph_gradients(self, op_type: str) -> Iterator[Edge]:
+        """``REGISTER_USER_OP_GRAD("x")`` whose body builds the type."""
+        found: dict[str, Definition] = {}
+        for definition in self.cpp.naming(op_type, self.user_op_paths):
+            first = _REGISTERED.search(definition.code)
+            gradient = first is not None and "REGISTER_USER_OP_GRAD" in definition.uses
+            if first and gradient and op_type in tokenize(definition.code).texts:
+                found[first[1]] = definition
+        found.pop(op_type, None)
+        if len(found) <= MAX_INTERNAL_USERS:
+            for name, definition in found.items():
+                own = _alike(name, op_type)
+                yield Edge(
+                    Node("op type", name), f"{definition.place} is the gradient of {name}", own
+                )
 
     def _stateful(self, op_type: str) -> Iterator[Edge]:
         """Python modules that make the op themselves: ``flow.stateful_op("x")``."""
@@ -416,5 +449,16 @@ class _OneFlowReader:
             module = index.module_of(path) or ""
             for definition in index.file(module).definitions:
                 if "stateful_op" in definition.code and f"value='{op_type}'" in definition.code:
-                    node: Any = Node("python", f"{module}.{definition.name}", definition=definition)
+                    node = Node("python", f"{module}.{definition.name}", definition=definition)
                     yield Edge(node, f"{definition.place} makes op {op_type}")
+
+
+def _plain(name: str) -> str:
+    """A name in one spelling: ``HardTanhGradFunctor`` and ``hardtanh_grad`` are the same."""
+    return re.sub(r"(Functor|BaseFunctor|Base)$", "", name).replace("_", "").lower()
+
+
+def _alike(name: str, other: str) -> bool:
+    """Whether one name, without its gradient's suffix, holds the other."""
+    first, second = (re.sub(r"(grad)+$", "", _plain(n)) for n in (name, other))
+    return bool(first and second) and (first in second or second in first)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.resources
-import re
 from collections.abc import Callable
 from functools import cache
 
 import yaml
 from pydantic import BaseModel, ConfigDict
+
+from bot.programs.op_groups import group_of
 
 OpGroup = Callable[[str], str]
 
@@ -29,22 +30,7 @@ def torch_names() -> frozenset[str]:
     return TorchNames.model_validate(yaml.load(text, loader)).names
 
 
-def op_group(name: str) -> str:
-    """The op group of a canonical name: its function where it has one, whatever form was named."""
-    names = torch_names()
-    scope, _, short = name.rpartition(".")
-    plain = short.rstrip("_") if not short.startswith("__") else short
-    candidates = (
-        [plain, f"nn.functional.{plain}"] if scope in ("Tensor", "") else [f"{scope}.{plain}"]
-    )
-    if scope == "nn":
-        snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", short.removesuffix("Loss")).lower()
-        loss = f"nn.functional.{snake}_loss"
-        candidates = [f"nn.functional.{snake}", f"nn.functional.{short.lower()}", loss]
-    return next((candidate for candidate in candidates if candidate in names), name)
-
-
-def canonical_op(alias: str, framework: str, group: OpGroup = op_group) -> str:
+def canonical_op(alias: str, framework: str, group: OpGroup = group_of) -> str:
     """The op group of a framework's public name; what PyTorch lacks keeps the framework in front."""
     name = alias.removeprefix(framework + ".")
     return group(name) if framework == "torch" or name in torch_names() else alias

@@ -65,7 +65,18 @@ class PythonWalk:
             return ""
         if definition.name.rpartition(".")[2] in self.rules.quiet_methods:
             return ""
-        return Node("python", f"{module}.{definition.name}", definition=definition)
+        path = f"{module}.{definition.name}"
+        public = self._raw_aliases(f"{module}.{definition.name.partition('.')[0]}")
+        if (
+            public
+            and not any(map(self.rules.is_op, public))
+            and public[0] != self.rules.tensor_class
+        ):
+            return f"{public[0]} is no op"
+        return Node("python", path, definition=definition)
+
+    def _raw_aliases(self, path: str) -> tuple[str, ...]:
+        return (*self.index.aliases.get(path, ()), *self.tensor_methods.get(path, ()))
 
     def _published(self, module: str, definition: Definition) -> Node | None:
         if module not in self.index.layout.public or definition.name.startswith("_"):
@@ -78,7 +89,7 @@ class PythonWalk:
 
     def aliases(self, path: str) -> tuple[str, ...]:
         """The public names of a full dotted path, Tensor methods included."""
-        names = [*self.index.aliases.get(path, ()), *self.tensor_methods.get(path, ())]
+        names = list(self._raw_aliases(path))
         owner, _, method = path.rpartition(".")
         if self.rules.tensor_class in self.index.aliases.get(owner, ()):
             names.append(f"{self.rules.tensor_class}.{method}")

@@ -35,9 +35,16 @@ class Tree:
         """Those of the paths whose text holds the word, delimited."""
         if _WORD.fullmatch(word) is None:
             return ()
-        pattern = re.compile(rf"\b{word}\b")
-        return tuple(
-            path
-            for path in paths
-            if (text := self.text(path)) is not None and word in text and pattern.search(text)
-        )
+        return tuple(path for path in paths if holds_word(self.text(path) or "", word))
+
+
+def holds_word(text: str, word: str) -> bool:
+    """Whether the text holds the word between characters that cannot be part of it."""
+    start = text.find(word)
+    while start >= 0:
+        end = start + len(word)
+        before, after = text[start - 1 : start], text[end : end + 1]
+        if not (before.isalnum() or before == "_" or after.isalnum() or after == "_"):
+            return True
+        start = text.find(word, end)
+    return False
