@@ -76,7 +76,8 @@ def refine(
 
     for index, (narrow, wide) in runner.run_groups(groups()):
         refined[index] = _judged(cases[index], asked[index], narrow, wide, comparator, runner)
-    return [refined[index] for index in range(len(cases))]
+    # A pool that was stopped gives fewer results; what it did not judge stands.
+    return [refined.get(index, Refined(case, case.mismatches)) for index, case in enumerate(cases)]
 
 
 def _judged(

@@ -25,6 +25,7 @@ from bot.programs.source import SourcedProgram
 from bot.targets.outcome import Outcome, RawOutcome
 
 ATTEMPTS: Final = 3
+REPEATS: Final = 2  # on the workers there are, and on fresh ones
 _STEADINESS: Final[dict[Repeat, int]] = {"stable": 0, "unstable": 1, "unrepeated": 2}
 DEATHS: Final[tuple[Kind, ...]] = ("crash", "hang", "memory")
 
@@ -95,6 +96,9 @@ def _run_twice(
 def _judge(
     cause: Cause, program: FailingProgram, trial: _Trial, comparator: Comparator
 ) -> Confirmation:
+    if len(trial.runs) < REPEATS:
+        evidence = Evidence("repeat", "it could not be run again")
+        return Confirmation(cause, program, "unrepeated", (), evidence)
     seen = [shows(cause.key, program, comparator.compare(trial.program, run)) for run in trial.runs]
     unstable = unstable_targets(trial.program, trial.runs, comparator)
     if unstable:
@@ -169,7 +173,7 @@ def unstable_targets(
         differing = [
             m
             for m in found
-            if m.kind not in DEATHS
+            if len(m.sides) > 1  # dying both times, alike, is not unsteady
             and (
                 m.difference is None
                 or m.difference.largest_absolute is None

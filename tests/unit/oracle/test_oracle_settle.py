@@ -316,3 +316,34 @@ def test_versions_of_one_framework_keep_their_findings_apart():
 def test_two_candidates_are_refused():
     with pytest.raises(ValueError, match="more than one candidate"):
         settled(peers(RIGHT, WRONG), [program("square")], ("candidate", "candidate"))
+
+
+def test_a_pool_that_was_stopped():
+    """No result comes back: nothing is dismissed, and nothing is called confirmed."""
+    simulation = peers(WRONG, RIGHT)
+    cases = simulation.cases([program("square")])
+
+    def stopped(jobs, *, fresh=False):
+        list(jobs)
+        return []
+
+    result = settle(cases, simulation.comparator, ("peer", "peer"), stopped, to_float64)
+    (finding,) = result.findings
+    assert (finding.verdict, finding.confidence) == ("flaky", "weak")
+    assert finding.evidence[0].says == "it could not be run again"
+
+
+def test_dying_in_one_of_two_runs_is_unsteady():
+    wrong_then_dead = with_gradient(np.square, lambda x: 3 * x)
+    runs = iter(range(9))
+
+    def run(decoded, x):
+        # first seen, the witness's two runs, the first repetition; then it dies
+        return wrong_then_dead(decoded, x) if next(runs) < 4 else crashed()
+
+    (finding,) = settled(peers(run, RIGHT), [program("square")], ("peer", "peer")).findings
+    assert (finding.kind, finding.verdict, finding.blamed) == (
+        "nondeterminism",
+        "flaky",
+        (BASELINE,),
+    )
