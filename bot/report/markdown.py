@@ -157,7 +157,9 @@ def what_differs(finding: FindingRow) -> str:
         return finding.kind
     first = finding.mismatches[0]
     if first.label:
-        return f"{finding.kind} of {escape.cell(first.label, 80)}"
+        # "gradient of x" names its kind itself.
+        prefix = "" if first.role == finding.kind else f"{finding.kind} of "
+        return prefix + escape.cell(first.label, 80)
     happened = next((o.happened for o in first.observations if o.happened), "")
     return f"{finding.kind}: {escape.cell(happened, 80)}" if happened else finding.kind
 

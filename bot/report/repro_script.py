@@ -123,8 +123,9 @@ def _story(bundle: FindingBundle, expectation: Expectation, program: Program) ->
             )
         for seen in mismatch.observations[:10]:
             what = seen.happened or f"{seen.value} ({seen.dtype}, shape {seen.shape})"
-            mark = "observed" if seen.target in bundle.finding.blamed else "other side"
-            mark = "expected" if seen.target == expectation.source else mark
+            mark = "expected" if seen.target == expectation.source else "other side"
+            wrong = (*bundle.finding.blamed, expectation.subject.label)
+            mark = "observed" if seen.target in wrong else mark
             lines.append(f"    {mark}: {comment(what)}  [{comment(seen.target)}]")
     return lines
 

@@ -43,8 +43,9 @@ def print_summary(console: Console, results: Results, report: Path) -> None:
 
 def _cells(finding: FindingRow) -> tuple[str, ...]:
     differs = finding.kind
-    if finding.mismatches and finding.mismatches[0].label:
-        differs = f"{finding.kind} of {finding.mismatches[0].label}"
+    first = finding.mismatches[0] if finding.mismatches else None
+    if first is not None and first.label:
+        differs = first.label if first.role == finding.kind else f"{finding.kind} of {first.label}"
     wrong = finding.verdict
     if finding.verdict == "upstream" and finding.blamed:
         wrong = finding.blamed[0]

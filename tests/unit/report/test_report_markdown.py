@@ -251,3 +251,10 @@ def test_long_summary_says_what_it_left_out() -> None:
     text = printed(made.results(findings=(row(),) * 100), terminal=False)
     assert "70 more findings are in the report" in text
     assert len(text.splitlines()) < 40
+
+
+def test_gradient_is_named_once() -> None:
+    mismatch = made.mismatch("gradient", "gradient", "x")
+    results = made.results(findings=(row(kind="gradient", mismatches=(mismatch,)),))
+    assert "| `mul` | `gradient of x` | the candidate (strong) |" in render_report(results, {})
+    assert printed(results, terminal=False).startswith("mul  gradient of x  candidate")

@@ -135,7 +135,7 @@ def test_hostile_strings_reach_no_code(name: str, text: str, keyword: str, label
     assert set(calls) <= {"torch.manual_seed", "torch.set_num_threads", "torch.tensor", "torch.op"}
     constants = [n.value for n in ast.walk(run) if isinstance(n, ast.Constant)]
     assert text in constants
-    assert {ast.unparse(n) for n in tree.body if isinstance(n, ast.Import)} == {
+    assert {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Import)} == {
         "import sys", "import traceback", "import numpy as np", "import torch",
     }  # fmt: skip
 
@@ -400,6 +400,18 @@ def test_a_script_that_cannot_run_exits_2(tmp_path: Path) -> None:
         capture_output=True,
     )
     assert done.returncode == 2
+
+
+def test_a_missing_framework_is_no_bug(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
+    (tmp_path / "repro.py").write_text(repro_script(made.doubled_bundle()))
+    done = subprocess.run(
+        [sys.executable, tmp_path / "repro.py"],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (2, "no torch here\n")
 
 
 def test_missing_gradient_counts_as_zeros(tmp_path: Path) -> None:
