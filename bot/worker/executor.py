@@ -339,9 +339,10 @@ class _Run:
         for spec in tensors:
             name = spec["name"]
             tensor = environment[name]
+            if name in self.loaded:
+                continue
             if changed[spec["storage"]] or framework.shape(tensor) != tuple(spec["shape"]):
-                if name not in self.loaded:
-                    self.observe("side-effect", name, (), tensor)
+                self.observe("side-effect", name, (), tensor)
 
     def observe_gradients(self, tensors: List[Any]) -> None:
         framework = self.framework
