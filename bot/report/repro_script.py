@@ -7,6 +7,7 @@ the baseline's.
 
 from __future__ import annotations
 
+import functools
 import re
 import signal
 from typing import Any
@@ -22,7 +23,7 @@ from bot.report.expectation import Expectation, ExpectedTensor, expect
 from bot.report.literals import array_code, carried
 from bot.report.repro_code import ProgramCode, ReproError
 from bot.report.script_check import passes
-from bot.targets.op_mapping import load_op_mapping
+from bot.targets.op_mapping import OpRow, load_op_mapping
 
 REPEATS = 20
 
@@ -35,8 +36,7 @@ def repro_script(bundle: FindingBundle) -> str:
     dialect = dialects().get(framework)
     if dialect is None:
         raise ReproError(f"scripts for {framework!r} cannot be written yet")
-    rows = load_op_mapping(framework).ops
-    writer = ProgramCode(program, data, dialect, expectation.subject.device, rows)
+    writer = ProgramCode(program, data, dialect, expectation.subject.device, _rows(framework))
     keys = [tensor.key for tensor in expectation.tensors]
     watched = [(name, path) for role, name, path in keys if role == "intermediate"]
     inputs, calls, backward = writer.inputs(), writer.calls(watched), writer.backward()
@@ -70,7 +70,7 @@ def repro_script(bundle: FindingBundle) -> str:
         "death_test": _death_test(expectation),
         "limit": bundle.memory_bytes if expectation.mode == "memory" else bundle.hang_seconds,
     }
-    source = _environment().get_template("repro.py.j2").render(fields)
+    source = _template().render(fields)
     try:
         compile(source, "repro.py", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
@@ -78,10 +78,16 @@ def repro_script(bundle: FindingBundle) -> str:
     return source
 
 
-def _environment() -> jinja2.Environment:
+@functools.cache
+def _rows(framework: str) -> dict[str, OpRow]:
+    return load_op_mapping(framework).ops
+
+
+@functools.cache
+def _template() -> jinja2.Template:
     loader = jinja2.PackageLoader("bot.report", "templates")
     # The output is Python, and every value that goes in is Python source already.
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=loader,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -89,6 +95,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
+    return environment.get_template("repro.py.j2")
 
 
 def _headline(finding: Finding) -> str:
