@@ -33,7 +33,10 @@ def operators() -> Dict[str, Callable[..., Any]]:
     for path in [*PUBLIC, *PRIVATE]:
         value: Any = torch
         for part in path.split("."):
-            value = getattr(value, part, None)
+            try:
+                value = getattr(value, part, None)
+            except RuntimeError:  # how torch.ops says, in releases before 1.11, that it has no such operator
+                value = None
         if callable(value):
             found[path] = value
     return found
