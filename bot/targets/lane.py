@@ -34,6 +34,10 @@ NAP_BYTES = 256 << 10  # a quarter of the pipe
 NAP_MIN_OUTCOMES = 4  # fewer are not worth a nap
 
 MAX_LIES = 10
+# Workers that start in the background for a target that has died before. When only programs that are likely to die
+# are left, starting workers is all there is to do, and the other targets' cores are free.
+SPARES = 1
+SPARES_FOR_DEFERRED = 2
 SPARE_MIN_FREE_BYTES = 3 << 30
 
 
@@ -112,7 +116,7 @@ class Lane:
         self._hello = hello
         self._watchdog = watchdog
         self._worker: WorkerProcess | None = None
-        self._spare: WorkerProcess | None = None
+        self._spares: deque[WorkerProcess] = deque()
         self._record = DeathRecord()
         # Sent and not yet answered, each with the byte of the worker's input at which its batch ends.
         self._outstanding: deque[tuple[Job, int]] = deque()
@@ -122,7 +126,7 @@ class Lane:
         self._deferred_bytes = 0
         self._answered: int | None = None  # the id answered last
         self._idle_deaths = 0
-        self._want_spare = False
+        self._spares_wanted = 0
         self._stopping = False
         self._closed = False
         self._last_read = 0.0
@@ -159,7 +163,7 @@ class Lane:
         except BaseException as problem:  # handed to the pool's own thread, which raises it
             error = problem
         finally:
-            self._drop_spare()
+            self._drop_spares()
             if self._outstanding or error is not None:
                 self._discard()  # it is in the middle of something
             self._outstanding.clear()
@@ -171,13 +175,13 @@ class Lane:
     def stop(self) -> None:
         """End :meth:`serve` promptly, whatever its worker is doing."""
         self._stopping = True
-        for worker in (self._worker, self._spare):
+        for worker in (self._worker, *self._spares):
             if worker is not None:
                 worker.wake()
 
     def close(self) -> None:
         """End the worker."""
-        self._drop_spare()
+        self._drop_spares()
         if self._worker is not None:
             self._watchdog.forget(self._worker.guard_pid)
             self._worker.close(polite=True)
@@ -203,9 +207,10 @@ class Lane:
 
     def _start(self, attempts: int) -> WorkerProcess:
         if self._worker is None:
-            self._worker, self._spare = self._spare or self._launch(), None
-        if self._want_spare and self._spare is None and _free_bytes() > SPARE_MIN_FREE_BYTES:
-            self._spare = self._launch()
+            self._worker = self._spares.popleft() if self._spares else self._launch()
+            self._answered = None
+        while len(self._spares) < self._spares_wanted and _free_bytes() > SPARE_MIN_FREE_BYTES:
+            self._spares.append(self._launch())
         try:
             self.facts = self._worker.wait_ready()
         except StartError as error:
@@ -223,11 +228,12 @@ class Lane:
             self._worker.close()
             self._worker = None
 
-    def _drop_spare(self) -> None:
-        if self._spare is not None:
-            self._watchdog.forget(self._spare.guard_pid)
-            self._spare.close()
-            self._spare = None
+    def _drop_spares(self) -> None:
+        self._spares_wanted = 0
+        while self._spares:
+            spare = self._spares.popleft()
+            self._watchdog.forget(spare.guard_pid)
+            spare.close()
 
     # -- batches, streamed --------------------------------------------------------------------------
 
@@ -333,27 +339,22 @@ class Lane:
         these bytes can only be the keys themselves.
         """
         outcomes: list[tuple[int, RawOutcome]] = []
+        outstanding = self._outstanding
         for header, payload in frames:
-            wrong = self._what_is_wrong(header)
-            if wrong is not None:
-                return outcomes, wrong
-            job, _ = self._outstanding.popleft()
+            if not outstanding:
+                return outcomes, Lie("it answered more than it was asked", blames=False)
+            job, _ = outstanding[0]
+            if not _answers(header, job.id):
+                again = self._answered is not None and _answers(header, self._answered)
+                said = header[:200].decode("utf-8", "replace")
+                what = f"it was to answer program {job.id} and said: {said}"
+                return outcomes, Lie(what, blames=not again)
+            outstanding.popleft()
             self._ahead_bytes -= len(job.blob)
             self._answered = job.id
-            self._idle_deaths = 0
             outcomes.append((job.id, RawOutcome(header, payload)))
+        self._idle_deaths = 0
         return outcomes, None
-
-    def _what_is_wrong(self, header: bytes) -> Lie | None:
-        if not self._outstanding:
-            return Lie("it answered more than it was asked", blames=False)
-        expected = self._outstanding[0][0].id
-        outcome = b'"type":"outcome"' in header
-        if outcome and b'"id":%d,' % expected in header:
-            return None
-        said = header[:200].decode("utf-8", "replace")
-        again = outcome and self._answered is not None and b'"id":%d,' % self._answered in header
-        return Lie(f"it was to answer program {expected} and said: {said}", blames=not again)
 
     def _replace_liar(self, wrong: Lie) -> None:
         """A second answer to a program already answered: the worker goes, and the next program is not to blame."""
@@ -374,7 +375,7 @@ class Lane:
         assert worker is not None
         written = worker.written_bytes
         self._discard()
-        self._want_spare = True
+        self._spares_wanted = SPARES
         rest = [job for job, _ in self._outstanding]
         begun = bool(rest) and self._outstanding[0][1] <= written
         self._outstanding.clear()
@@ -456,9 +457,10 @@ class Lane:
 
     def _serve_deferred(self) -> None:
         """The programs put off: likely to die, so one by one, whose last words are then exactly their own."""
-        for job in self._deferred:
+        for done, job in enumerate(self._deferred):
             if self._stopping:
                 raise Stopped
+            self._spares_wanted = min(SPARES_FOR_DEFERRED, len(self._deferred) - done - 1)
             answer = self._run_single(job)
             if isinstance(answer, RawOutcome):
                 self._emit(Answers(self.number, [(job.id, answer)]))
@@ -471,17 +473,23 @@ class Lane:
     def _serve_fresh(self) -> None:
         """Each program in a worker of its own. A death there is confirmed by that: it was alone and fresh."""
         while (batch := self._next_batch(wait=True)) is not None:
-            for job in batch.jobs:
+            for done, job in enumerate(batch.jobs):
                 if self._stopping:
                     raise Stopped
                 if self._answered is not None:
                     self._discard()
+                self._spares_wanted = min(SPARES, len(batch.jobs) - done - 1)
                 answer = self._run_single(job)
                 self._answered = job.id
                 if isinstance(answer, RawOutcome):
                     self._emit(Answers(self.number, [(job.id, answer)]))
                 else:
                     self._state(job, answer, confirmed=True)
+
+
+def _answers(header: bytes, number: int) -> bool:
+    """Whether a frame's header is an outcome of this program."""
+    return b'"id":%d,' % number in header and b'"type":"outcome"' in header
 
 
 def _free_bytes() -> int:

@@ -37,7 +37,7 @@ class TargetFacts:
     unisolated: str | None  # for an untrusted target: why it is not sandboxed
 
 
-@dataclass
+@dataclass(slots=True)
 class _Pending:
     """A job on its way, with the outcomes that have come."""
 
@@ -54,6 +54,7 @@ class _Run:
 
     events: SimpleQueue[Event | None]
     inboxes: list[SimpleQueue[Batch | None]]
+    places: dict[int, int]  # a lane's number -> its place among the outcomes
     pending: dict[int, _Pending] = field(default_factory=dict[int, _Pending])
     ahead_jobs: int = 0
     ahead_bytes: int = 0
@@ -62,6 +63,15 @@ class _Run:
     exhausted: bool = False
     lanes_running: int = 0
     batch_jobs: int = 8  # grows, so that the first answers come soon
+
+
+@dataclass
+class _State:
+    """What a pool shares with its views."""
+
+    running: _Run | None = None
+    stopping: bool = False
+    closed: bool = False
 
 
 class Pool:
@@ -103,9 +113,7 @@ class Pool:
             )
             hello = make_hello(target, self._limits, hello_options or {})
             self._lanes.append(Lane(number, launcher, hello, self._watchdog))
-        self._stopping = False
-        self._running: _Run | None = None
-        self._closed = False
+        self._state = _State()
 
     def __enter__(self) -> Self:
         return self
@@ -152,11 +160,12 @@ class Pool:
         no error, after :meth:`stop`; closing the iterator stops everything at once. Raises TargetError when a
         target's worker does not start, ValueError for an id given twice.
         """
-        if self._running is not None or self._closed:
+        if self._state.running is not None or self._state.closed:
             raise RuntimeError("the pool is already running jobs, or is closed")
-        self._stopping = False
-        run = _Run(SimpleQueue(), [SimpleQueue() for _ in self._lanes])
-        self._running = run
+        self._state.stopping = False
+        places = {lane.number: place for place, lane in enumerate(self._lanes)}
+        run = _Run(SimpleQueue(), [SimpleQueue() for _ in self._lanes], places)
+        self._state.running = run
         run.threads = [
             threading.Thread(
                 target=lane.serve,
@@ -176,8 +185,8 @@ class Pool:
 
     def stop(self) -> None:
         """End a run in progress: :meth:`run` yields what is whole and returns. Any thread or signal handler may call."""
-        self._stopping = True
-        run = self._running
+        self._state.stopping = True
+        run = self._state.running
         if run is not None:
             run.events.put(None)
 
@@ -194,11 +203,11 @@ class Pool:
 
     def close(self) -> None:
         """End all workers, and a run in progress. Nothing of them is left afterwards."""
-        if self._closed:
+        if self._state.closed:
             return
-        self._closed = True
-        if self._running is not None:  # an error elsewhere left the iterator unfinished
-            self._end(self._running)
+        self._state.closed = True
+        if self._state.running is not None:  # an error elsewhere left the iterator unfinished
+            self._end(self._state.running)
         for lane in self._lanes:
             lane.close()
         self._watchdog.stop()
@@ -217,10 +226,10 @@ class Pool:
                 thread.join(0.05)
                 if thread.is_alive() and run.lanes_running:
                     lane.stop()
-        self._running = None
+        self._state.running = None
 
     def _results(self, run: _Run, jobs: Iterator[Job]) -> Iterator[JobResult]:
-        while not self._stopping and not self._closed:
+        while not self._state.stopping and not self._state.closed:
             self._feed(run, jobs)
             if run.exhausted and not run.lanes_running:
                 return
@@ -236,7 +245,7 @@ class Pool:
         """Take jobs while the window has room and hand them to every lane."""
         while (
             not run.exhausted
-            and not self._stopping
+            and not self._state.stopping
             and run.ahead_jobs < WINDOW_JOBS
             and run.ahead_bytes < WINDOW_BYTES
             and (run.held_bytes < HELD_BYTES or not run.ahead_jobs)
@@ -275,16 +284,17 @@ class Pool:
     def _take(self, run: _Run, event: Event | None) -> Iterator[JobResult]:
         match event:
             case Answers(lane, outcomes):
-                places = {lane.number: place for place, lane in enumerate(self._lanes)}
+                place = run.places[lane]
                 for number, outcome in outcomes:
                     pending = run.pending[number]
-                    size = len(outcome.header) + len(outcome.payload)
-                    pending.outcomes[places[lane]] = outcome
+                    pending.outcomes[place] = outcome
                     pending.missing -= 1
-                    pending.held += size
-                    run.held_bytes += size
                     if pending.missing == 0:
                         yield self._finish(run, pending)
+                    else:
+                        size = len(outcome.header) + len(outcome.payload)
+                        pending.held += size
+                        run.held_bytes += size
             case PutOff(_, numbers):
                 for number in numbers:
                     self._put_off(run, run.pending[number])

@@ -291,6 +291,12 @@ class TestFresh:
             results = run_all(pool, [{"do": "attempt", "what": "pid"}] * 4, fresh=True)
             assert len({value(result) for result in results}) == 4
 
+    def test_a_worker_that_has_run_nothing_yet_is_fresh(self):
+        with standin_pool() as pool:
+            pool.facts()
+            pool.run_alone(Job(0, b'{"do": "answer"}'))
+            assert pool.counts()[0].starts == 1
+
     def test_run_alone(self):
         with standin_pool() as pool:
             run_all(pool, [ANSWER])
@@ -299,6 +305,29 @@ class TestFresh:
             result = pool.run_alone(Job(6, b'{"do": "die", "signal": "SIGSEGV"}'))
             assert manner(result) == "crash SIGSEGV confirmed"
             assert manners(run_all(pool, [ANSWER])) == ["ok"]
+
+
+class TestViews:
+    def test_one_target_alone(self, pair):
+        other = pair.only(1)
+        (result,) = run_all(other, [{"do": "attempt", "what": "pid"}])
+        both = run_all(pair, [{"do": "attempt", "what": "pid"}])[0]
+        assert len(result.outcomes) == 1
+        assert value(result) == value(both, 1) != value(both, 0)
+
+    def test_stopping_the_pool_stops_a_view(self):
+        with standin_pool(standin_target(), standin_target()) as pool:
+            results = pool.only(1).run(jobs([ANSWER, {"do": "sleep", "seconds": 1}, ANSWER]))
+            next(results)
+            with pytest.raises(RuntimeError, match="already running"):
+                next(pool.run(jobs([ANSWER])))
+            threading.Timer(0.1, pool.stop).start()
+            assert list(results) == []
+
+    def test_renew(self, pair):
+        before = value(run_all(pair, [{"do": "attempt", "what": "pid"}])[0])
+        pair.renew()
+        assert value(run_all(pair, [{"do": "attempt", "what": "pid"}])[0]) != before
 
 
 class TestStart:
