@@ -50,7 +50,7 @@ _CLASS: Final = re.compile(
 _CALL: Final = re.compile(
     r"((?:[A-Za-z_]\w*\s*(?:<[^<>;{}]*>)?\s*::\s*)*~?[A-Za-z_]\w*)\s*(?:<[^<>;{}]*>)?\s*\("
 )
-_ENUMERATOR: Final = re.compile(r"(?:\w+::)*\w*(?:Op|Op_t|Mode|Type)::(k[A-Z]\w*)")
+_ENUMERATOR: Final = re.compile(r"(?:\w+::)*\w*(?:Op|Mode)::(k[A-Z]\w*)")
 _MACRO: Final = re.compile(r"#\s*define\s+(\w+)")
 _BARE_MACRO_CALL: Final = re.compile(r"^[ \t]*[A-Z][A-Z0-9_]{2,}\(", re.MULTILINE)
 _INCLUDE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
@@ -167,7 +167,7 @@ class _Segments:
                 stack.extend((grandchild, inner) for grandchild in reversed(child.children))
             elif kind not in _SKIPPED and not _is_condition(child):
                 for found in self._of(child):
-                    if found.code.strip("; "):
+                    if found.code.strip(";, "):
                         yield replace(found, code=condition + found.code) if condition else found
 
     def _condition(self, node: Node) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ class _Search:
     def run(self) -> Changes:
         changes = [change for file in self.changeset.files if (change := self._read(file))]
         _cancel_moves(changes)
+        _cancel_renames(changes)
         self._follow(changes)
         for change in changes:
             self._account(change)
@@ -236,6 +238,43 @@ def _without(
 def _movable(definition: Definition) -> bool:
     """Imports and loose statements mean what their file makes of them; definitions mean the same anywhere."""
     return definition.kind not in ("import", "statement")
+
+
+def _cancel_renames(changes: list[_FileChange]) -> None:
+    """Take away what changed only because a definition got another name and its users follow it."""
+    bodies: dict[tuple[str, str], str] = {}
+    for change in changes:
+        for definition in change.removed:
+            bodies.setdefault((definition.kind, _nameless(definition)), definition.name)
+    renamed: dict[str, str] = {}
+    for change in changes:
+        for definition in change.added:
+            old = bodies.get((definition.kind, _nameless(definition)))
+            public = definition.kind not in (
+                "class",
+                "function",
+                "macro",
+            ) or definition.file.endswith(".py")
+            if old and old != definition.name and definition.name.isidentifier() and not public:
+                renamed[definition.name] = old
+    if renamed:
+        pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, renamed))})\b")
+        for change in changes:
+            old_codes = Counter(
+                pattern.sub(lambda m: renamed[m[0]], d.code) for d in change.removed
+            )
+            new_codes = Counter(pattern.sub(lambda m: renamed[m[0]], d.code) for d in change.added)
+            kept = old_codes & new_codes
+            change.removed = [d for d in change.removed if d.code not in kept]
+            change.added = [
+                d for d in change.added if pattern.sub(lambda m: renamed[m[0]], d.code) not in kept
+            ]
+
+
+def _nameless(definition: Definition) -> str:
+    if not definition.name.isidentifier():
+        return definition.code
+    return re.sub(rf"\b{definition.name}\b", "?", definition.code)
 
 
 def _cancel_moves(changes: list[_FileChange]) -> None:

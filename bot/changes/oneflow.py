@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -29,7 +29,7 @@ LAYOUT: Final = PythonLayout(
         "oneflow", "oneflow.nn.functional", "oneflow.nn", "oneflow.linalg", "oneflow.fft", "oneflow.special",
         "oneflow.nn.init", "oneflow.one_embedding", "oneflow.sparse", "oneflow.nn.utils",
     ),
-    ignored=("/test/", "/docstr/", "/test_utils/", "/unittest/", "/mock_torch/", "/onnx/"),
+    ignored=("/test/", "/docstr/", "/test_utils/", "/unittest/", "/mock_torch/", "/onnx/", "/compatible/"),
 )  # fmt: skip
 
 PYTHON_RULES: Final = PythonRules(
@@ -70,6 +70,8 @@ _REGISTRAR_ARGUMENT: Final = re.compile(rf"\b(?:{'|'.join(sorted(REGISTRARS))}) 
 _SIGNATURE: Final = re.compile(r"=>\s*(\w+)")
 _ADD_FUNCTOR: Final = re.compile(r"\badd_functor\b")
 
+_METHOD_ROW: Final = re.compile(r'\{ "(\w+)" ,.*\bPyTensorObject_')
+
 NUMBER_SLOTS: Final = {
     "nb_add": ("__add__", "__radd__"), "nb_sub": ("__sub__", "__rsub__"), "nb_mul": ("__mul__", "__rmul__"),
     "nb_fmod": ("__mod__",), "nb_pow": ("__pow__", "__rpow__"), "nb_negative": ("__neg__",),
@@ -83,7 +85,7 @@ NUMBER_SLOTS: Final = {
 }  # fmt: skip
 """CPython slot -> methods (https://docs.python.org/3/c-api/typeobj.html#sub-slots)."""
 
-MAX_API_USERS: Final = 5  # users of a public functional beyond this are not followed
+MAX_API_USERS: Final = 2  # users of a public functional beyond this are not followed
 MAX_INTERNAL_USERS: Final = (
     12  # users of an internal functional or op: beyond this it is a general tool
 )
@@ -273,7 +275,9 @@ class _OneFlowReader:
     def _users(self, name: str, definition: Definition) -> Iterator[Edge]:
         if len(name) < 3:
             return
-        users = list(self.cpp.users(name, definition.file))
+        # functional::Slice is not the class Slice of a gradient file.
+        own = re.compile(rf"(?<!functional :: )\b{re.escape(name)}\b")
+        users = [u for u in self.cpp.users(name, definition.file) if own.search(u.code)]
         few = len({user.file for user in users}) <= FEW_USERS
         for user in users:
             yield Edge(
@@ -328,9 +332,9 @@ class _OneFlowReader:
 
     def _of_binding(self, definition: Definition) -> Iterator[Edge]:
         """Rows of method tables, and macro calls that define the functions which the rows name."""
-        texts = tokenize(definition.code).texts
-        if definition.kind == "entry" and texts and "tensor" in definition.file:
-            yield from self._methods((texts[0],), definition.place)
+        row = _METHOD_ROW.match(definition.code)
+        if row:
+            yield from self._methods((row[1],), definition.place)
             return
         for name in sorted(
             n for n in tokenize(definition.code).names if n.startswith("PyTensorObject_")
@@ -358,10 +362,15 @@ class _OneFlowReader:
         yield from (Edge(Node("public", alias), f"{alias} is {path}") for alias in aliases)
         bindings = list(self._bindings(name, functors))
         yield from bindings
-        users = list(self.python.users(path, public=bool(aliases))) if bound else []
+        users = list(self.python.users(path, public=False)) if bound else []
+        own = [edge for edge in users if _alike(edge.target.name.rpartition(".")[2], name)]
+        own += [edge for edge in users if _alike(_class_of(edge.target), name) and edge not in own]
         if not aliases or len(users) <= MAX_API_USERS:
-            yield from users
-        if bound and not aliases and not bindings and not users:
+            own = users
+        public = bool(aliases)
+        yield from (replace(edge, direct=edge.direct and not public) for edge in own)
+        named = any(_alike(_class_of(edge.target), name) for edge in own)
+        if bound and not aliases and not bindings and not named:
             yield Edge(Node("public", path), f"{path} is in {FUNCTIONAL_YAML}")
         yield from self._callers(name, functors, public=bound)
 
@@ -415,7 +424,10 @@ class _OneFlowReader:
         same = {d.name for d in builders if _plain(d.name) == _plain(op_type)}
         own = same or {d.name for d in builders if _alike(d.name, op_type)}
         own = own or {d.name for d in builders if len(builders) <= FEW_USERS}
+        others = len({d.name for d in builders} - own)
         for definition in builders:
+            if definition.name not in own and own and others > MAX_API_USERS:
+                continue
             step = f"{definition.place} builds op {op_type}"
             yield Edge(self._cpp_node(definition), step, definition.name in own)
 
@@ -451,6 +463,12 @@ class _OneFlowReader:
                 if "stateful_op" in definition.code and f"value='{op_type}'" in definition.code:
                     node = Node("python", f"{module}.{definition.name}", definition=definition)
                     yield Edge(node, f"{definition.place} makes op {op_type}")
+
+
+def _class_of(node: Node) -> str:
+    """The function, or the class of the method, that a Python node names."""
+    name = node.definition.name if node.definition else node.name
+    return name.partition(".")[0]
 
 
 def _plain(name: str) -> str:

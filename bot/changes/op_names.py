@@ -32,5 +32,7 @@ def torch_names() -> frozenset[str]:
 
 def canonical_op(alias: str, framework: str, group: OpGroup = group_of) -> str:
     """The op group of a framework's public name; what PyTorch lacks keeps the framework in front."""
-    name = alias.removeprefix(framework + ".")
+    name = alias.removeprefix(framework + ".").removeprefix("_C.")
+    if name not in torch_names() and f"nn.functional.{name}" in torch_names():
+        name = f"nn.functional.{name}"
     return group(name) if framework == "torch" or name in torch_names() else alias

@@ -66,14 +66,16 @@ class PythonWalk:
         if definition.name.rpartition(".")[2] in self.rules.quiet_methods:
             return ""
         path = f"{module}.{definition.name}"
-        public = self._raw_aliases(f"{module}.{definition.name.partition('.')[0]}")
-        if (
-            public
-            and not any(map(self.rules.is_op, public))
-            and public[0] != self.rules.tensor_class
-        ):
-            return f"{public[0]} is no op"
+        if self._is_no_op(path):
+            return "public, but no op"
         return Node("python", path, definition=definition)
+
+    def _is_no_op(self, path: str) -> bool:
+        """Whether the path's function or class is public and listed as no op (``nn.Module``)."""
+        module, name = self.index.split(path)
+        public = self._raw_aliases(f"{module}.{name.partition('.')[0]}")
+        is_op = any(map(self.rules.is_op, public))
+        return bool(public) and not is_op and self.rules.tensor_class not in public
 
     def _raw_aliases(self, path: str) -> tuple[str, ...]:
         return (*self.index.aliases.get(path, ()), *self.tensor_methods.get(path, ()))
@@ -122,6 +124,8 @@ class PythonWalk:
             yield from self._import_users(node.name)
             return
         path = node.name
+        if self._is_no_op(path):
+            return
         module, name = self.index.split(path)
         owner, _, method = name.rpartition(".")
         names = self.aliases(path)
