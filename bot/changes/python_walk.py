@@ -148,6 +148,8 @@ class PythonWalk:
         for alias in self.aliases(path):
             if alias != self.rules.tensor_class:
                 yield Edge(Node("public", alias), f"{method} is a method of {alias}")
+        if not self.aliases(path):  # what users call is whatever makes one
+            yield from self.users(path, public=False)
         private = path.rpartition(".")[2].startswith("_")
         for place, definition in self.index.subclasses(path):
             if not self.index.definitions(f"{place}.{method}"):
