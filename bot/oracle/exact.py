@@ -33,7 +33,7 @@ def decoded(raw: RawOutcome) -> Outcome:
 
 
 class ExactComparison:
-    """The comparison of one program's outcomes; reading an attribute does the work once."""
+    """The comparison of one program's outcomes: its mismatches, counts and statuses, made on construction."""
 
     def __init__(
         self,
