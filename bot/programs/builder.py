@@ -268,9 +268,9 @@ def _strided_bytes(values: Array, strides: Sequence[int], offset: int) -> bytes:
     if values.size == 0:
         return bytes(offset * values.dtype.itemsize)
     last = offset + sum((n - 1) * s for n, s in zip(values.shape, strides, strict=True))
-    storage: Array = np.zeros(last + 1, values.dtype)
-    window: Array = np.lib.stride_tricks.as_strided(
-        storage[offset:], values.shape, [step * values.dtype.itemsize for step in strides]
-    )
+    size = values.dtype.itemsize
+    storage = np.zeros((last + 1) * size, np.uint8)
+    steps = [step * size for step in strides]
+    window: Array = np.ndarray(values.shape, values.dtype, storage, offset * size, steps)
     window[...] = values
     return storage.tobytes()

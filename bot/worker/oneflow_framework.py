@@ -53,9 +53,8 @@ _LACKS = re.compile(
     # No kernel, no implementation.
     r"op_kernel_not_found_error|unimplemented_error|todo_error|Cannot find the kernel matching|"
     r"[Nn]ot (yet )?support|[Uu]nsupported|[Nn]ot (yet )?implemented|"
-    r"is not valid to OneFlow data type"
+    r"is not valid to OneFlow data type|GetOrCreateOpGradClosure|CheckAndInitOutGrads"
 )
-_LACKS_GRADIENT = re.compile(r"GetOrCreateOpGradClosure|CheckAndInitOutGrads")
 _NAMESPACES: Tuple[Tuple[str, Any], ...] = (
     ("nn.functional.", oneflow.nn.functional),
     ("nn.init.", oneflow.nn.init),
@@ -293,9 +292,7 @@ class OneFlowFramework(Framework):
         if isinstance(error, (UnsupportedError, NotImplementedError)):
             return "unsupported"
         text = str(error)
-        if _LACKS.search(text) or (phase == "backward" and _LACKS_GRADIENT.search(text)):
-            return "unsupported"
-        return "exception"
+        return "unsupported" if _LACKS.search(text) else "exception"
 
     def describe(self, error: Exception) -> Tuple[str, str]:
         """OneFlow colours its messages for a terminal, and names source lines of the machine it was built on."""

@@ -68,6 +68,17 @@ def test_what_the_grammar_cannot_say_is_an_error() -> None:
         to_value(object())
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_small_floats_can_be_strided(name: str) -> None:
+    values = np.array([1.5, -2.0], getattr(ml_dtypes, name))
+    builder = ProgramBuilder("add")
+    builder.output(builder.call("add", builder.tensor("x", values, strides=[2], offset=1), 1))
+    program, data = decode(builder.blob())
+    stored = np.frombuffer(data, values.dtype, 4, program.storages[0].offset)
+    assert program.tensors[0].dtype == name
+    assert stored.astype(np.float32).tolist() == [0.0, 1.5, 0.0, -2.0]
+
+
 def test_small_floats_have_names() -> None:
     builder = ProgramBuilder("add")
     builder.tensor("x", np.ones(2, ml_dtypes.bfloat16))
