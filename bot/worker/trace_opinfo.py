@@ -1,8 +1,9 @@
 """OpInfos of PyTorch's own test-suite, as entries and as cases."""
 
+import itertools
 import unittest
 from functools import lru_cache
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 import trace_names
@@ -112,6 +113,24 @@ def inputs(op: Any, kind: str, dtype: torch.dtype) -> Iterable[Any]:
     wants = differentiable(op, dtype)
     if kind == "sample":
         return op.sample_inputs("cpu", dtype, requires_grad=wants, set_seed=False)
-    if op.reference_inputs_func is None:
-        return ()
-    return op.reference_inputs("cpu", dtype, requires_grad=wants, set_seed=False)
+    return () if op.reference_inputs_func is None else _reference_inputs(op, dtype, wants)
+
+
+def _reference_inputs(op: Any, dtype: torch.dtype, wants_gradient: bool) -> Iterator[Any]:
+    """The op's reference inputs; the rest without gradients where the suite itself cannot ask for them.
+
+    A few (of clamp, where, addcmul) hand ``requires_grad`` on to inputs that are not floating.
+    """
+    given = 0
+    try:
+        for sample in op.reference_inputs(
+            "cpu", dtype, requires_grad=wants_gradient, set_seed=False
+        ):
+            yield sample
+            given += 1
+        return
+    except ValueError:
+        if not wants_gradient:
+            raise
+    plain = op.reference_inputs("cpu", dtype, requires_grad=False, set_seed=False)
+    yield from itertools.islice(plain, given, None)

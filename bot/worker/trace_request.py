@@ -9,6 +9,7 @@ import torch
 import trace_modules
 import trace_opinfo
 from trace_case import SampleCase, Written
+from trace_memory import ZeroedMemory
 from trace_tally import Tally
 from trace_values import InexpressibleError
 
@@ -88,11 +89,21 @@ def _cases(
 
 def _samples(subject: Subject, kind: str, dtype: torch.dtype, tally: Tally) -> Iterator[Any]:
     """The inputs that the suite gives; where making one raises, that ends them and is counted."""
-    try:
-        yield from subject.inputs(subject.info, kind, dtype)
-    except Exception as error:
-        tally.case()
-        tally.skip("making the inputs raised %s" % type(error).__name__)
+    end = object()
+    samples: Iterator[Any] = iter(())
+    sample: Any = None
+    while sample is not end:
+        try:
+            with ZeroedMemory():
+                if sample is None:
+                    samples = iter(subject.inputs(subject.info, kind, dtype))
+                sample = next(samples, end)
+        except Exception as error:
+            tally.case()
+            tally.skip("making the inputs raised %s" % type(error).__name__)
+            return
+        if sample is not end:
+            yield sample
 
 
 def _forms(
