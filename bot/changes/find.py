@@ -258,7 +258,7 @@ def _cancel_renames(changes: list[_FileChange]) -> None:
             if old and old != definition.name and definition.name.isidentifier() and not public:
                 renamed[definition.name] = old
     if renamed:
-        pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, renamed))})\b")
+        pattern = re.compile(rf"(?<!:: )\b(?:{'|'.join(map(re.escape, renamed))})\b")
         for change in changes:
             old_codes = Counter(
                 pattern.sub(lambda m: renamed[m[0]], d.code) for d in change.removed
@@ -274,7 +274,7 @@ def _cancel_renames(changes: list[_FileChange]) -> None:
 def _nameless(definition: Definition) -> str:
     if not definition.name.isidentifier():
         return definition.code
-    return re.sub(rf"\b{definition.name}\b", "?", definition.code)
+    return re.sub(rf"(?<!:: )\b{definition.name}\b", "?", definition.code)
 
 
 def _cancel_moves(changes: list[_FileChange]) -> None:

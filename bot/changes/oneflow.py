@@ -70,6 +70,8 @@ _REGISTRAR_ARGUMENT: Final = re.compile(rf"\b(?:{'|'.join(sorted(REGISTRARS))}) 
 _SIGNATURE: Final = re.compile(r"=>\s*(\w+)")
 _ADD_FUNCTOR: Final = re.compile(r"\badd_functor\b")
 
+_LIST_MACRO: Final = re.compile(r"# define (\w+) ((?:OF_PP_MAKE_TUPLE_SEQ \( [^()]* \) ?)+)")
+_LIST_ROW: Final = re.compile(r"OF_PP_MAKE_TUPLE_SEQ \( [^()]* \)")
 _METHOD_ROW: Final = re.compile(r'\{ "(\w+)" ,.*\bPyTensorObject_')
 
 NUMBER_SLOTS: Final = {
@@ -123,11 +125,23 @@ class OneFlowRules:
             return read_tablegen(path, text)
         if path.endswith(".yaml"):
             return entry_definitions(path, text, "name")
-        return read_cpp(path, text)
+        return tuple(row for found in read_cpp(path, text) for row in _rows(found))
 
     def reader(self, tree: Tree) -> Reader:
         """The tree, ready to be walked."""
         return _OneFlowReader(tree)
+
+
+def _rows(definition: Definition) -> Iterator[Definition]:
+    """A macro that is a list (``#define SEQ ROW("abs", Abs) ROW("acos", Acos)``) as one definition per row."""
+    match = _LIST_MACRO.fullmatch(definition.code) if definition.kind == "macro" else None
+    if match is None:
+        yield definition
+        return
+    for row in _LIST_ROW.findall(match[2]):
+        tokens = tokenize(row)
+        uses = tokens.names | set(tokens.texts)
+        yield replace(definition, name=f"{match[1]}[{row}]", kind="entry", code=row, uses=uses)
 
 
 def _module(path: str) -> str:
@@ -288,12 +302,37 @@ class _OneFlowReader:
 
     def _of_statement(self, definition: Definition) -> Iterator[Edge]:
         """Registrations, and macro calls that make functions."""
+        if definition.name.endswith("]"):
+            yield from self._of_row(definition)
+            return
         for op_type in self._registered(definition):
             yield Edge(Node("op type", op_type), f"{definition.place} registers op {op_type}")
         for functor in self._added_functors(definition):
             yield Edge(Node("functor", functor), f"{definition.place} adds functor {functor}")
         if definition.file.startswith(BINDINGS):
             yield from self._of_binding(definition)
+
+    def _of_row(self, row: Definition) -> Iterator[Edge]:
+        """A row of a list that macros walk: what those register, as far as the row names it."""
+        queue = [row.name.partition("[")[0]]
+        seen: set[str] = set()
+        while queue:
+            name = queue.pop()
+            seen.add(name)
+            for user in self.cpp.users(name, row.file):
+                if user.kind == "macro" and user.name not in seen:
+                    queue.append(user.name)
+                elif user.kind == "statement":
+                    yield from self._row_edges(row, user)
+
+    def _row_edges(self, row: Definition, user: Definition) -> Iterator[Edge]:
+        step = f"{user.place} walks {row.name}"
+        for op_type in self._registered(user):
+            if op_type in row.uses or _STEM.sub("", op_type) in row.uses:
+                yield Edge(Node("op type", op_type), step)
+        for functor in self._added_functors(user):
+            if functor in row.uses:
+                yield Edge(Node("functor", functor), step)
 
     def _registered(self, definition: Definition) -> tuple[str, ...]:
         """The op types that a registration names, written out or through macros."""
@@ -414,19 +453,22 @@ class _OneFlowReader:
     def _built(self, op_type: str) -> Iterator[Edge]:
         """Functors and gradient functions that build an op of the type: its own ones, or all when none is named so."""
         builders: list[Definition] = []
+        listed = False
         for definition in self.cpp.naming(op_type, self.functor_paths + self.autograd_paths):
             if op_type not in tokenize(definition.code).texts:
                 continue
             if definition.kind == "macro":
-                yield from self._listed(definition, op_type)
+                rows = list(self._listed(definition, op_type))
+                listed = listed or bool(rows)
+                yield from rows
             elif definition.kind in ("class", "function"):
                 builders.append(definition)
         same = {d.name for d in builders if _plain(d.name) == _plain(op_type)}
         own = same or {d.name for d in builders if _alike(d.name, op_type)}
-        own = own or {d.name for d in builders if len(builders) <= FEW_USERS}
+        own = own or {d.name for d in builders if len(builders) <= FEW_USERS and not listed}
         others = len({d.name for d in builders} - own)
         for definition in builders:
-            if definition.name not in own and own and others > MAX_API_USERS:
+            if definition.name not in own and (own or listed) and others > MAX_API_USERS:
                 continue
             step = f"{definition.place} builds op {op_type}"
             yield Edge(self._cpp_node(definition), step, definition.name in own)

@@ -65,8 +65,8 @@ class PatchChangeSet:
 
     def _apply(self, file: PatchedFile) -> ChangedFile:
         old, new = _path(file.source_file), _path(file.target_file)
-        old_path = None if old is None or file.is_added_file else self._checked(old)
-        new_path = None if new is None or file.is_removed_file else self._checked(new)
+        old_path = None if old is None or _says(file, "new file mode") else self._checked(old)
+        new_path = None if new is None or _says(file, "deleted file mode") else self._checked(new)
         if old_path is None and new_path is None:
             raise ChangesError(f"{self._patch_file}: an entry names no file")
         name = new_path or old_path or ""
@@ -162,6 +162,11 @@ def _path(name: str | None) -> str | None:
         if name.startswith(prefix):
             return name[len(prefix) :]
     return name
+
+
+def _says(file: PatchedFile, words: str) -> bool:
+    """Whether git's header says so: an emptied file and a deleted one have the same hunks."""
+    return any(line.startswith(words) for line in file.patch_info or ())
 
 
 def _unescape(match: re.Match[str]) -> str:
