@@ -5,21 +5,21 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
-
-import psutil
 
 from bot.targets.batch import BATCH_JOBS, Batch, make_batch
 from bot.targets.deaths import DeathRecord
 from bot.targets.frame_buffer import Frame
 from bot.targets.job import Job, Limits, PoolTarget
+from bot.targets.lane_events import Answers, Event, LaneEnd, PutOff, Stopped, WorkerCounts
 from bot.targets.launch import Launcher
 from bot.targets.outcome import RawOutcome, dead
 from bot.targets.target import TargetError
 from bot.targets.watchdog import MemoryWatchdog
-from bot.targets.worker_process import StartError, WorkerDeath, WorkerProcess
+from bot.targets.worker_process import WorkerDeath
+from bot.targets.worker_supply import WorkerSupply
 from bot.worker.protocol import Header
 
 AHEAD_JOBS = 2 * BATCH_JOBS  # sent and not yet answered: one batch runs while the next one waits
@@ -38,24 +38,6 @@ MAX_LIES = 10
 # are left, starting workers is all there is to do, and the other targets' cores are free.
 SPARES = 1
 SPARES_FOR_DEFERRED = 2
-SPARE_MIN_FREE_BYTES = 3 << 30
-
-
-@dataclass
-class WorkerCounts:
-    """What a target's workers cost: starts (spares included), seconds waited for them, and deaths by manner."""
-
-    starts: int = 0
-    start_seconds: float = 0.0
-    crashes: int = 0
-    hangs: int = 0
-    memory: int = 0
-    protocol: int = 0  # killed for breaking the protocol
-    unconfirmed: int = 0  # deaths that did not happen again alone in a fresh worker
-    alike: int = 0  # deaths confirmed by their likeness, without a second run
-    idle: int = 0  # deaths with no program to blame
-    deferred: int = 0  # programs put off to the end
-    lies: list[str] = field(default_factory=list[str])  # breaches that no program can be blamed for
 
 
 @dataclass(frozen=True)
@@ -64,37 +46,6 @@ class Lie:
 
     what: str
     blames: bool
-
-
-@dataclass(frozen=True)
-class Answers:
-    """Outcomes of one lane, by job id."""
-
-    lane: int
-    outcomes: list[tuple[int, RawOutcome]]
-
-
-@dataclass(frozen=True)
-class PutOff:
-    """Jobs that a lane runs at the end: they no longer count as on their way."""
-
-    lane: int
-    jobs: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class LaneEnd:
-    """A lane has nothing left to do, or cannot go on."""
-
-    lane: int
-    error: BaseException | None = None
-
-
-Event = Answers | PutOff | LaneEnd
-
-
-class Stopped(Exception):  # noqa: N818
-    """The lane was told to stop."""
 
 
 class Lane:
@@ -110,13 +61,8 @@ class Lane:
         self.number = number
         self.target: PoolTarget = launcher.target
         self.counts = WorkerCounts()
-        self.facts: Header | None = None
-        self._launcher = launcher
         self._limits: Limits = launcher.limits
-        self._hello = hello
-        self._watchdog = watchdog
-        self._worker: WorkerProcess | None = None
-        self._spares: deque[WorkerProcess] = deque()
+        self._supply = WorkerSupply(launcher, hello, watchdog, self.counts, lambda: self._stopping)
         self._record = DeathRecord()
         # Sent and not yet answered, each with the byte of the worker's input at which its batch ends.
         self._outstanding: deque[tuple[Job, int]] = deque()
@@ -124,9 +70,8 @@ class Lane:
         self._returned: deque[Job] = deque()
         self._deferred: list[Job] = []
         self._deferred_bytes = 0
-        self._answered: int | None = None  # the id answered last
+        self._answered: int | None = None  # the id that this very worker answered last
         self._idle_deaths = 0
-        self._spares_wanted = 0
         self._stopping = False
         self._closed = False
         self._last_read = 0.0
@@ -136,14 +81,11 @@ class Lane:
 
     def prepare(self) -> None:
         """Start the worker, ready or not yet; its framework is imported while others start too."""
-        if self._worker is None:
-            self._worker = self._launch()
+        self._supply.prepare()
 
     def ready(self) -> Header:
         """The worker's facts, started if need be. Raises TargetError."""
-        self._get_worker()
-        assert self.facts is not None
-        return self.facts
+        return self._supply.get().wait_ready()
 
     def serve(
         self, inbox: SimpleQueue[Batch | None], emit: Callable[[Event], None], fresh: bool
@@ -163,9 +105,9 @@ class Lane:
         except BaseException as problem:  # handed to the pool's own thread, which raises it
             error = problem
         finally:
-            self._drop_spares()
+            self._supply.drop_spares()
             if self._outstanding or error is not None:
-                self._discard()  # it is in the middle of something
+                self._supply.discard()  # it is in the middle of something
             self._outstanding.clear()
             self._returned.clear()
             self._deferred.clear()
@@ -175,65 +117,12 @@ class Lane:
     def stop(self) -> None:
         """End :meth:`serve` promptly, whatever its worker is doing."""
         self._stopping = True
-        for worker in (self._worker, *self._spares):
-            if worker is not None:
-                worker.wake()
+        self._supply.wake()
 
     def close(self) -> None:
         """End the worker."""
-        self._drop_spares()
-        if self._worker is not None:
-            self._watchdog.forget(self._worker.guard_pid)
-            self._worker.close(polite=True)
-            self._worker = None
-
-    # -- the worker ---------------------------------------------------------------------------------
-
-    def _launch(self) -> WorkerProcess:
-        self.counts.starts += 1
-        worker = WorkerProcess(self._launcher, self._hello)
-        self._watchdog.watch(worker.guard_pid, lambda: worker.kill("memory"))
-        return worker
-
-    def _get_worker(self) -> WorkerProcess:
-        """The worker, ready; a new one (or the spare) when there is none. Raises TargetError, Stopped."""
-        if self._worker is not None and self._worker.facts is not None:
-            return self._worker
-        began = time.monotonic()
-        try:
-            return self._start(attempts=2)
-        finally:
-            self.counts.start_seconds += time.monotonic() - began
-
-    def _start(self, attempts: int) -> WorkerProcess:
-        if self._worker is None:
-            self._worker = self._spares.popleft() if self._spares else self._launch()
-            self._answered = None
-        while len(self._spares) < self._spares_wanted and _free_bytes() > SPARE_MIN_FREE_BYTES:
-            self._spares.append(self._launch())
-        try:
-            self.facts = self._worker.wait_ready()
-        except StartError as error:
-            self._discard()
-            if self._stopping:
-                raise Stopped from None
-            if error.final or attempts <= 1:
-                raise
-            return self._start(attempts - 1)
-        return self._worker
-
-    def _discard(self) -> None:
-        if self._worker is not None:
-            self._watchdog.forget(self._worker.guard_pid)
-            self._worker.close()
-            self._worker = None
-
-    def _drop_spares(self) -> None:
-        self._spares_wanted = 0
-        while self._spares:
-            spare = self._spares.popleft()
-            self._watchdog.forget(spare.guard_pid)
-            spare.close()
+        self._supply.drop_spares()
+        self._supply.discard(polite=True)
 
     # -- batches, streamed --------------------------------------------------------------------------
 
@@ -255,7 +144,7 @@ class Lane:
             if batch is None:
                 return
             if batch.jobs:
-                worker = self._get_worker()
+                worker = self._supply.get()
                 if not self._outstanding:
                     self._deadline = time.monotonic() + self._limits.program_seconds
                 worker.send_parts(batch.parts)
@@ -301,7 +190,7 @@ class Lane:
         """Read what has been answered. A death is buried here, and what remains is sent again."""
         if self._stopping:
             raise Stopped
-        worker = self._worker
+        worker = self._supply.worker
         assert worker is not None
         try:
             frames = worker.receive(self._deadline)
@@ -358,28 +247,30 @@ class Lane:
 
     def _replace_liar(self, wrong: Lie) -> None:
         """A second answer to a program already answered: the worker goes, and the next program is not to blame."""
-        assert self._worker is not None
         self.counts.protocol += 1
         self.counts.lies.append(wrong.what[:300])
         del self.counts.lies[MAX_LIES:]
-        self._discard()
         self._returned.extendleft(reversed([job for job, _ in self._outstanding]))
+        self._discard()
+
+    def _discard(self) -> None:
+        """End the worker and forget what it was asked."""
+        self._supply.discard()
         self._outstanding.clear()
         self._ahead_bytes = 0
+        self._answered = None
 
     # -- deaths -------------------------------------------------------------------------------------
 
     def _bury(self, death: WorkerDeath) -> None:
         """Blame the first program without an outcome, confirm it alone, and let the rest go on."""
-        worker = self._worker
+        worker = self._supply.worker
         assert worker is not None
         written = worker.written_bytes
-        self._discard()
-        self._spares_wanted = SPARES
+        self._supply.spares_wanted = SPARES
         rest = [job for job, _ in self._outstanding]
         begun = bool(rest) and self._outstanding[0][1] <= written
-        self._outstanding.clear()
-        self._ahead_bytes = 0
+        self._discard()
         if not begun:
             # It had nothing to run, or not yet the whole of its batch: no program can be blamed.
             self._returned.extendleft(reversed(rest))
@@ -423,7 +314,6 @@ class Lane:
                 self.counts.hangs += 1
             case "memory":
                 self.counts.memory += 1
-        self._answered = victim.id
         outcome = dead(death.status, death.death(confirmed))
         self._emit(Answers(self.number, [(victim.id, outcome)]))
 
@@ -431,7 +321,7 @@ class Lane:
 
     def _run_single(self, job: Job) -> RawOutcome | WorkerDeath:
         """Run one program with nothing else on its way; its outcome or its worker's death."""
-        worker = self._get_worker()
+        worker = self._supply.get()
         worker.mark()
         worker.send_parts(make_batch([job]).parts)
         deadline = time.monotonic() + self._limits.program_seconds
@@ -444,15 +334,15 @@ class Lane:
                 frames = worker.receive(deadline)
                 if frames:
                     outcomes, wrong = self._match(frames)
-                    if not outcomes and wrong is not None:
+                    if wrong is not None and wrong.blames:
                         raise worker.lie(wrong.what)
                     if wrong is not None:
+                        self._outstanding.clear()
                         self._replace_liar(wrong)
-                    return outcomes[0][1]
+                    # Without an outcome the lie was about an earlier program: this one has not been heard yet.
+                    return outcomes[0][1] if outcomes else self._run_single(job)
         except WorkerDeath as death:
             self._discard()
-            self._outstanding.clear()
-            self._ahead_bytes = 0
             return death
 
     def _serve_deferred(self) -> None:
@@ -460,7 +350,7 @@ class Lane:
         for done, job in enumerate(self._deferred):
             if self._stopping:
                 raise Stopped
-            self._spares_wanted = min(SPARES_FOR_DEFERRED, len(self._deferred) - done - 1)
+            self._supply.spares_wanted = min(SPARES_FOR_DEFERRED, len(self._deferred) - done - 1)
             answer = self._run_single(job)
             if isinstance(answer, RawOutcome):
                 self._emit(Answers(self.number, [(job.id, answer)]))
@@ -476,11 +366,10 @@ class Lane:
             for done, job in enumerate(batch.jobs):
                 if self._stopping:
                     raise Stopped
-                if self._answered is not None:
+                if self._supply.worker is not None and self._supply.worker.used:
                     self._discard()
-                self._spares_wanted = min(SPARES, len(batch.jobs) - done - 1)
+                self._supply.spares_wanted = min(SPARES, len(batch.jobs) - done - 1)
                 answer = self._run_single(job)
-                self._answered = job.id
                 if isinstance(answer, RawOutcome):
                     self._emit(Answers(self.number, [(job.id, answer)]))
                 else:
@@ -490,7 +379,3 @@ class Lane:
 def _answers(header: bytes, number: int) -> bool:
     """Whether a frame's header is an outcome of this program."""
     return b'"id":%d,' % number in header and b'"type":"outcome"' in header
-
-
-def _free_bytes() -> int:
-    return int(psutil.virtual_memory().available)

@@ -14,7 +14,8 @@ from typing import Any, Self
 
 from bot.targets.batch import BATCH_BYTES, BATCH_JOBS, Batch, make_batch
 from bot.targets.job import Job, JobResult, Limits, PoolTarget
-from bot.targets.lane import Answers, Event, Lane, LaneEnd, PutOff, WorkerCounts
+from bot.targets.lane import Lane
+from bot.targets.lane_events import Answers, Event, LaneEnd, PutOff, WorkerCounts
 from bot.targets.launcher import WORKER_DIRECTORY, make_hello, make_launcher
 from bot.targets.outcome import RawOutcome
 from bot.targets.sandbox import Sandbox, probe_sandbox

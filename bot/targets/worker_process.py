@@ -23,9 +23,8 @@ from bot.worker.protocol import PREFIX, Header, ProtocolError, decode_header, en
 
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 20
-EXIT_SECONDS = (
-    5.0  # how long a process may take to end once its pipe is closed or it was told to stop
-)
+# How long a process may take to end once its pipe is closed or it was told to stop.
+EXIT_SECONDS = 3.0
 ARRIVING_SECONDS = 5.0  # how long a frame that has begun to arrive may overrun
 MARK_READS = 64  # a worker that never stops printing must not keep the bot reading
 MAX_WRITE_PARTS = 512  # below IOV_MAX
@@ -79,6 +78,7 @@ class WorkerProcess:
         self.launched = time.monotonic()
         self._open(launcher)
         self.send(encode_header({"type": "hello", **hello}))
+        self._hello_bytes = self.queued_bytes
 
     def _open(self, launcher: Launcher) -> None:
         theirs_in, self._in = os.pipe()
@@ -160,6 +160,11 @@ class WorkerProcess:
                 self._outgoing.append(memoryview(part))
                 self.queued_bytes += len(part)
         self._write()
+
+    @property
+    def used(self) -> bool:
+        """Whether it has been sent anything but its ``hello``."""
+        return self.queued_bytes > self._hello_bytes
 
     @property
     def unsent(self) -> bool:
@@ -353,10 +358,13 @@ class WorkerProcess:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._guard.wait(1.0)
         self._end()
-        for fd in (self._in, self._out, self._words, self._wake):
+        fds = (self._in, self._out, self._words, self._wake)
+        self._in = self._out = self._words = (
+            self._wake
+        ) = -1  # first, so that wake cannot hit a reused number
+        for fd in fds:
             if fd >= 0:
                 os.close(fd)
-        self._in = self._out = self._words = self._wake = -1
 
     def wake(self) -> None:
         """Make a :meth:`receive` of another thread return at once."""

@@ -226,6 +226,19 @@ class TestBlame:
         assert manners(results)[7:] == ["ok"] * 5
         assert len(pool.counts()[0].lies) > lies
 
+    def test_answering_for_the_previous_program_for_ever_ends(self, pool):
+        """It looks like a second answer, which blames nobody, until a fresh worker does it too."""
+        results = run_all(pool, [ANSWER, {"do": "wrong_id", "id": 0}, ANSWER])
+        assert manners(results) == ["ok", "crash protocol confirmed", "ok"]
+
+    def test_a_second_answer_among_deferred_programs_blames_no_other(self):
+        die = {"do": "die", "signal": "SIGFPE", "group": "g"}
+        fine, twice = {"do": "answer", "group": "g"}, {"do": "twice", "group": "g"}
+        with standin_pool() as pool:
+            results = run_all(pool, [die, die, die, twice, fine, twice, fine])
+            assert manners(results)[3:] == ["ok"] * 4
+            assert pool.counts()[0].deferred == 4
+
     def test_an_outcome_that_does_not_add_up_is_found_when_looked_into(self, pool):
         from bot.worker.protocol import ProtocolError
 
