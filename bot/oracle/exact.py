@@ -62,7 +62,9 @@ class ExactComparison:
     def _compare(self) -> list[Mismatch]:
         found = self._deaths()
         for party, outcome in zip(self._parties, self._outcomes, strict=True):
-            if outcome.status in ("unsupported", "refused"):
+            if without_gradients(outcome):
+                self._skipped.append(f"gradients unsupported on {party.label}: {_reason(outcome)}")
+            elif outcome.status in ("unsupported", "refused"):
                 self._skipped.append(f"{outcome.status} on {party.label}: {_reason(outcome)}")
             elif outcome.status in _DEATHS:
                 self._skipped.append(f"{outcome.status} on {party.label}")
@@ -89,7 +91,11 @@ class ExactComparison:
     @cached_property
     def _alive(self) -> list[int]:
         """The targets with something to compare: a result or an exception."""
-        return [i for i, o in enumerate(self._outcomes) if o.status in ("ok", "exception")]
+        return [
+            i
+            for i, o in enumerate(self._outcomes)
+            if o.status in ("ok", "exception") or without_gradients(o)
+        ]
 
     # deaths
 
@@ -115,18 +121,22 @@ class ExactComparison:
             return []
         found = self._types(raised)
         error_input = self._initial.program.origin.kind == "error"
-        stops = [self._stop(i, error_input) for i in self._alive]
+        asked = self._alive
+        if any(self._outcomes[i].phase == "backward" for i in raised):
+            # Who has no gradient at all says nothing of an exception in backward.
+            asked = [i for i in asked if not without_gradients(self._outcomes[i])]
+        stops = [self._stop(i, error_input) for i in asked]
         if len(set(stops)) == 1:
-            self._counted["exceptions"] = 1
+            self._counted["exceptions"] = int(len(stops) > 1)
             return found
         note = min(exception_signature(self._outcomes[i].error) for i in raised)
         kind: Kind = "accepts" if error_input else "refuses"
-        return [self._event(kind, self._alive, stops, note), *found]
+        return [self._event(kind, asked, stops, note), *found]
 
     def _stop(self, index: int, error_input: bool) -> tuple[Any, ...]:
         """Where a target stopped: () for a result. Any exception does for an error input."""
         outcome = self._outcomes[index]
-        if outcome.status == "ok":
+        if outcome.status == "ok" or without_gradients(outcome):
             return ()
         return ("raised",) if error_input else (outcome.phase, outcome.call)
 
@@ -190,9 +200,9 @@ class ExactComparison:
         tensor = outcome.by_key.get(key)  # type: ignore[arg-type]
         if tensor is not None:
             return Subject(party, tensor)
-        if outcome.status != "ok":
-            return None
         role, name, path = key
+        if outcome.status != "ok" and (role == "gradient" or not without_gradients(outcome)):
+            return None
         if role == "gradient":
             return Subject(party, None, "no gradient")
         if role in ("side-effect", "parameter", "buffer"):
@@ -209,7 +219,7 @@ class ExactComparison:
         return Tensor(role, name, path, self._initial.dtype(name), array)  # type: ignore[arg-type]
 
     def _values(self) -> list[Mismatch]:
-        finished = [i for i in self._alive if self._outcomes[i].status == "ok"]
+        finished = [i for i in self._alive if self._outcomes[i].status != "exception"]
         tables = {i: {(r, n, p): v for r, n, p, v in self._outcomes[i].values} for i in finished}
         found: list[Mismatch] = []
         for key in sorted({key for table in tables.values() for key in table}, key=_order):
@@ -224,6 +234,11 @@ class ExactComparison:
             if mismatch is not None:
                 found.append(mismatch)
         return found
+
+
+def without_gradients(outcome: Outcome) -> bool:
+    """Whether the forward part is whole and only gradients are unsupported: all but them is compared."""
+    return outcome.status == "unsupported" and outcome.phase == "backward"
 
 
 def _order(key: Key) -> tuple[int, str, tuple[int, ...]]:
@@ -249,6 +264,8 @@ def _runs(name: str) -> list[str]:
 def _status(outcome: Outcome) -> TargetStatus:
     if outcome.death is not None:
         return TargetStatus(outcome.status, death_text(outcome.death))
+    if without_gradients(outcome):
+        return TargetStatus("ok", f"gradients unsupported: {_reason(outcome)}")
     return TargetStatus(outcome.status, _reason(outcome) if outcome.error else "")
 
 
@@ -261,4 +278,5 @@ def _happened(outcome: Outcome) -> str:
         return death_text(outcome.death)
     if outcome.status == "exception":
         return error_text(outcome)
-    return "gave a result" if outcome.status == "ok" else outcome.status
+    gave = outcome.status == "ok" or without_gradients(outcome)
+    return "gave a result" if gave else outcome.status

@@ -233,6 +233,14 @@ class _Run:
         framework = self.framework
         outputs = [values.decode(entry["output"], environment, framework) for entry in entries]
         gradients = [environment[entry["gradient"]] for entry in entries]
+        for output, gradient in zip(outputs, gradients):
+            if not framework.is_tensor(output) or framework.shape(output) != framework.shape(
+                gradient
+            ):
+                # The oracle sees the shape itself; a backward that cannot begin is no second fault.
+                error = UnsupportedError("the output has not the shape that its gradient is for")
+                self.stop("unsupported", error)
+                raise _StopError
 
         def run() -> None:
             framework.backward(outputs, gradients)
