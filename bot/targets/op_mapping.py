@@ -20,11 +20,11 @@ class MappingError(ValueError):
 
 
 class OpRow(BaseModel):
-    """One op's differences. Applied in this order: positional, not_bool, only, pack, drop, rename, defaults.
+    """One op's differences. Applied in this order: positional, not_bool, not_tensor, only, pack, drop, rename, defaults.
 
-    ``positional``: PyTorch's names of the positional arguments, in its order. Those after the first ``keep`` are
-    passed by name. ``not_bool``: positions at which a bool means something that this framework lacks. ``only``: an
-    argument may have these values alone, anything else is unsupported. ``pack``: positional arguments from here on
+    ``same_as``: the framework lacks this form of the op; another form (function for method) is called. ``positional``: PyTorch's names of the positional arguments, in its order. Those after the first ``keep`` are
+    passed by name. ``not_bool``: positions at which a bool means something that this framework lacks. ``not_tensor``: positions and names at which the framework takes plain numbers only (a tensor
+    would lose its gradient without a word). ``only``: an argument may have these values alone, anything else is unsupported. ``pack``: positional arguments from here on
     become one list. ``drop``: arguments left out when they have one of these values (an empty list: always), because
     that is this framework's behaviour without them. ``rename``: PyTorch's argument name to this framework's.
     ``defaults``: what PyTorch assumes and this framework asks for, in the program's value grammar, by this
@@ -33,9 +33,11 @@ class OpRow(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    same_as: str = ""
     positional: list[str] = []
     keep: int = Field(default=0, ge=0)
     not_bool: list[int] = []
+    not_tensor: list[int | str] = []
     only: dict[str, list[Any]] = {}
     pack: int | None = None
     drop: dict[str, list[Any]] = {}

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ctypes
 import inspect
 import os
-import random
 import re
 import types
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import numpy
 
@@ -27,7 +26,8 @@ from framework import (
     UnsupportedError,
     known_names,
 )
-from op_mapping import adapters, chain
+from host_generators import numpy_reseeder, python_reseeder
+from op_mapping import adapters, add_aliases, chain
 
 _DTYPES: Dict[str, Any] = {
     name: getattr(oneflow, name) for name in ITEM_BYTES if hasattr(oneflow, name)
@@ -52,7 +52,7 @@ _LACKS = re.compile(
     r"invalid keyword argument|cannot be interpreted as an integer|argument \d+ must be|"
     # No kernel, no implementation.
     r"op_kernel_not_found_error|unimplemented_error|todo_error|Cannot find the kernel matching|"
-    r"[Nn]ot (yet )?support|[Uu]nsupported|[Nn]ot (yet )?implemented|"
+    r"[Nn]ot (yet )?support|only supports? |object is not list or tuple|[Uu]nsupported|[Nn]ot (yet )?implemented|"
     r"is not valid to OneFlow data type|GetOrCreateOpGradClosure|CheckAndInitOutGrads"
 )
 _NAMESPACES: Tuple[Tuple[str, Any], ...] = (
@@ -89,15 +89,29 @@ class OneFlowFramework(Framework):
         oneflow.set_num_threads(self.threads)
         self.known = known_names()
         self.table = build_table(self.known)
-        self.adapters = adapters(mapping, lambda value: values.decode(value, {}, self))
+        add_aliases(mapping, self.table)
+        self.adapters = adapters(
+            mapping, lambda value: values.decode(value, {}, self), self.is_tensor
+        )
+        self._windows: Set[int] = set()
+        for name in ("as_strided", "Tensor.as_strided"):
+            self.adapters[name] = self._whole_storage
         self.adapters["nn.Module.__call__"] = _input_by_position
         for name in self.table:
             if name.startswith("nn.") and isinstance(self.table[name], type):
                 self._adapt_constructor(name)
         self._sync = oneflow._oneflow_internal.eager.Sync
+        self._reseed_numpy = numpy_reseeder()
+        self._reseed_python = python_reseeder()
         self._module_class = oneflow.nn.Module
         self._tensor_class = oneflow.Tensor
         self._default_dtype = oneflow.get_default_dtype()
+
+    def _whole_storage(self, args: List[Any], kwargs: Dict[str, Any]) -> Arguments:
+        """as_strided counts from the storage's start, which for an input with an offset OneFlow does not know."""
+        if args and id(args[0]) in self._windows:
+            raise UnsupportedError("as_strided of an input with a storage offset")
+        return args, kwargs
 
     def _adapt_constructor(self, name: str) -> None:
         """Leave out the device and the default dtype of a module class that takes neither."""
@@ -130,9 +144,10 @@ class OneFlowFramework(Framework):
 
     def reset(self, seed: int) -> None:
         """Reseed OneFlow, NumPy and random; put back the global switches that an op could have left turned."""
+        self._windows.clear()
         oneflow.default_generator.manual_seed(seed)
-        numpy.random.seed(seed & 0xFFFFFFFF)
-        random.seed(seed)
+        self._reseed_numpy(seed)
+        self._reseed_python(seed)
         if not oneflow.is_grad_enabled():
             oneflow.autograd.set_grad_enabled(True)
         if oneflow.get_default_dtype() != self._default_dtype:
@@ -178,7 +193,10 @@ class OneFlowFramework(Framework):
             raise RefusedError("a tensor that reaches outside its storage")
         steps = [step * storage.itemsize for step in strides]
         array = numpy.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
-        return oneflow.from_numpy(array)
+        tensor = oneflow.from_numpy(array)
+        if offset:
+            self._windows.add(id(tensor))
+        return tensor
 
     def require_grad(self, tensor: Any) -> None:
         """Make it a leaf that wants a gradient."""

@@ -10,14 +10,24 @@ from typing import Any, Callable, Dict, List
 from framework import Adapter, Arguments, UnsupportedError
 
 Decode = Callable[[Any], Any]
+IsTensor = Callable[[Any], bool]
 
 
-def adapters(mapping: Dict[str, Any], decode: Decode) -> Dict[str, Adapter]:
+def adapters(mapping: Dict[str, Any], decode: Decode, is_tensor: IsTensor) -> Dict[str, Adapter]:
     """Canonical name -> adapter, for every op that the mapping has a row of.
 
     ``decode`` turns a value of the program's grammar into the framework's.
     """
-    return {name: _adapter(name, row, decode) for name, row in mapping.get("ops", {}).items()}
+    rows = mapping.get("ops", {})
+    return {name: _adapter(name, row, decode, is_tensor) for name, row in rows.items()}
+
+
+def add_aliases(mapping: Dict[str, Any], table: Dict[str, Callable[..., Any]]) -> None:
+    """Give an op that the framework lacks the callable of another form of it, where a row says so."""
+    for name, row in mapping.get("ops", {}).items():
+        other = table.get(row.get("same_as", ""))
+        if other is not None:
+            table.setdefault(name, other)
 
 
 def chain(first: Adapter, second: Adapter) -> Adapter:
@@ -25,12 +35,13 @@ def chain(first: Adapter, second: Adapter) -> Adapter:
     return lambda args, kwargs: second(*first(args, kwargs))
 
 
-def _adapter(name: str, row: Dict[str, Any], decode: Decode) -> Adapter:
+def _adapter(name: str, row: Dict[str, Any], decode: Decode, is_tensor: IsTensor) -> Adapter:
     if row.get("unsupported"):
         return _refuse("%s: %s" % (name, row["unsupported"]))
     positional: List[str] = row.get("positional", [])
     keep: int = row.get("keep", 0)
     not_bool: List[int] = row.get("not_bool", [])
+    not_tensor: List[Any] = row.get("not_tensor", [])
     only: Dict[str, List[Any]] = row.get("only", {})
     pack = row.get("pack")
     drop: Dict[str, List[Any]] = row.get("drop", {})
@@ -43,6 +54,10 @@ def _adapter(name: str, row: Dict[str, Any], decode: Decode) -> Adapter:
         for position in not_bool:
             if len(args) > position and isinstance(args[position], bool):
                 raise UnsupportedError("%s: a bool as argument %d" % (name, position + 1))
+        for place in not_tensor:
+            value = args[place] if place in range(len(args)) else kwargs.get(place)
+            if is_tensor(value):
+                raise UnsupportedError("%s: a tensor as argument %s" % (name, place))
         for key, allowed in only.items():
             if key in kwargs and not _one_of(kwargs[key], allowed):
                 raise UnsupportedError("%s: %s=%r is not supported" % (name, key, kwargs[key]))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import random
 import re
 import warnings
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-import numpy
 import torch
 from framework import (
     ITEM_BYTES,
@@ -21,6 +19,7 @@ from framework import (
     UnsupportedError,
     known_names,
 )
+from host_generators import numpy_reseeder, python_reseeder
 from torch_names import build_table
 
 _DTYPES: Dict[str, Any] = {
@@ -65,6 +64,8 @@ class TorchFramework(Framework):
         self._generators = [torch.default_generator]
         self._has_conj = hasattr(torch.Tensor, "is_conj")
         self._has_neg = hasattr(torch.Tensor, "is_neg")
+        self._reseed_numpy = numpy_reseeder()
+        self._reseed_python = python_reseeder()
         self._module_class = torch.nn.Module
         self._tensor_class = torch.Tensor
 
@@ -87,8 +88,8 @@ class TorchFramework(Framework):
             generator.manual_seed(seed)
         if not self.on_cpu:
             torch.cuda.manual_seed_all(seed)
-        numpy.random.seed(seed & 0xFFFFFFFF)
-        random.seed(seed)
+        self._reseed_numpy(seed)
+        self._reseed_python(seed)
         if not torch.is_grad_enabled():
             torch.set_grad_enabled(True)
         if torch.get_default_dtype() is not self._default_dtype:

@@ -306,10 +306,23 @@ def test_missing_ops_arguments_and_kernels_are_coverage(
         "no effect": call("nn.functional.relu6", x, inplace=True),
         "another meaning": call("Tensor.where", x, np.array([True, False]), x),
         "another overload": call("std", x, False),
+        "a tensor for a number": call("clamp_min", x, np.array(1.5, F32)),
     }
     for name, outcome in zip(programs, oneflow.run(*programs.values()), strict=True):
         assert outcome.status == "unsupported", name
         assert outcome.error is not None
+
+
+def test_oneflow_as_strided_counts_from_the_storage(oneflow: WorkerClient) -> None:
+    builder = ProgramBuilder("as_strided")
+    whole = builder.tensor("whole", np.arange(4, dtype=F32))
+    builder.output(builder.call("as_strided", whole, [2], [2], 1))
+    inner = ProgramBuilder("as_strided")
+    window = inner.tensor("window", np.arange(4, dtype=F32), strides=[1], offset=2)
+    inner.output(inner.call("as_strided", window, [2], [1], 0))
+    first, second = oneflow.run(builder.blob(), inner.blob())
+    assert only(first).tolist() == [1, 3]
+    assert second.status == "unsupported"
 
 
 def test_oneflow_without_a_gradient_is_coverage(oneflow: WorkerClient) -> None:

@@ -16,7 +16,7 @@ sys.path.insert(0, sys.argv[1])
 from op_mapping import adapters
 from framework import UnsupportedError
 row, args, kwargs = json.loads(sys.argv[2])
-adapt = adapters({"ops": {"op": row}}, lambda value: value)["op"]
+adapt = adapters({"ops": {"op": row}}, lambda value: value, lambda value: value == "tensor")["op"]
 try:
     print(json.dumps(adapt(args, kwargs)))
 except UnsupportedError as error:
@@ -92,6 +92,13 @@ def test_what_has_no_effect_or_another_meaning_is_unsupported() -> None:
     assert adapt({"not_bool": [1]}, [1, True], {}) == "unsupported"
     assert adapt({"not_bool": [1]}, [1, 1], {}) == [[1, 1], {}]
     assert adapt({"unsupported": "another op"}, [], {}) == "unsupported"
+
+
+def test_a_tensor_where_only_numbers_go_is_unsupported() -> None:
+    row: dict[str, object] = {"not_tensor": [1, "min"]}
+    assert adapt(row, ["tensor", 2], {}) == [["tensor", 2], {}]
+    assert adapt(row, ["tensor", "tensor"], {}) == "unsupported"
+    assert adapt(row, ["tensor"], {"min": "tensor"}) == "unsupported"
 
 
 def test_pack_makes_a_list_of_the_rest() -> None:
