@@ -183,6 +183,13 @@ class _Search:
             )
 
     def _account(self, change: _FileChange) -> None:
+        """Every file is said to be read, lost, or to change nothing: none goes in silence."""
+        if change.reached:
+            shown = printable_path(change.file.path)
+            self.notes.append(f"{shown}: {change.reached} changed definitions accounted for")
+        if not change.removed and not change.added:
+            shown = printable_path(change.file.path)
+            self.notes.append(f"{shown}: moved or renamed only, no change in what the code does")
         if change.reasons:
             shown = "; ".join(change.reasons[:3])
             more = len(change.reasons) - 3

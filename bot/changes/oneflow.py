@@ -87,7 +87,6 @@ NUMBER_SLOTS: Final = {
 }  # fmt: skip
 """CPython slot -> methods (https://docs.python.org/3/c-api/typeobj.html#sub-slots)."""
 
-MAX_API_USERS: Final = 2  # users of a public functional beyond this are not followed
 MAX_INTERNAL_USERS: Final = (
     12  # users of an internal functional or op: beyond this it is a general tool
 )
@@ -404,12 +403,11 @@ class _OneFlowReader:
         users = list(self.python.users(path, public=False)) if bound else []
         own = [edge for edge in users if _alike(edge.target.name.rpartition(".")[2], name)]
         own += [edge for edge in users if _alike(_class_of(edge.target), name) and edge not in own]
-        if not aliases or len(users) <= MAX_API_USERS:
+        if not aliases:
             own = users
         public = bool(aliases)
         yield from (replace(edge, direct=edge.direct and not public) for edge in own)
-        named = any(_alike(_class_of(edge.target), name) for edge in own)
-        if bound and not aliases and not bindings and not named:
+        if bound and not aliases and not bindings and not own:
             yield Edge(Node("public", path), f"{path} is in {FUNCTIONAL_YAML}")
         yield from self._callers(name, functors, public=bound)
 
@@ -435,7 +433,9 @@ class _OneFlowReader:
                 registers = definition.kind == "entry" and "add_functor" in definition.uses
                 if not registers and pattern.search(definition.code):
                     found.append((functor, definition))
-        if len(found) > (MAX_API_USERS if public else MAX_INTERNAL_USERS):
+        if public:  # a composite is not changed by an op that it calls: that op is tested itself
+            found = [(f, d) for f, d in found if _plain(d.name) == _plain(name)]
+        if len(found) > MAX_INTERNAL_USERS:
             return
         for functor, definition in found:
             own = not public and (len(found) <= FEW_USERS or _alike(definition.name, name))
@@ -466,9 +466,8 @@ class _OneFlowReader:
         same = {d.name for d in builders if _plain(d.name) == _plain(op_type)}
         own = same or {d.name for d in builders if _alike(d.name, op_type)}
         own = own or {d.name for d in builders if len(builders) <= FEW_USERS and not listed}
-        others = len({d.name for d in builders} - own)
         for definition in builders:
-            if definition.name not in own and (own or listed) and others > MAX_API_USERS:
+            if definition.name not in own and (own or listed):
                 continue
             step = f"{definition.place} builds op {op_type}"
             yield Edge(self._cpp_node(definition), step, definition.name in own)
@@ -491,7 +490,7 @@ class _OneFlowReader:
         found.pop(op_type, None)
         if len(found) <= MAX_INTERNAL_USERS:
             for name, definition in found.items():
-                own = _alike(name, op_type)
+                own = _plain(_STEM.sub("", op_type)) == _plain(name)
                 yield Edge(
                     Node("op type", name), f"{definition.place} is the gradient of {name}", own
                 )

@@ -149,7 +149,10 @@ class PythonWalk:
             if alias != self.rules.tensor_class:
                 yield Edge(Node("public", alias), f"{method} is a method of {alias}")
         if not self.aliases(path):  # what users call is whatever makes one
-            yield from self.users(path, public=False)
+            makers = self.users(path, public=False)
+            yield from (
+                e for e in makers if e.target.definition and e.target.definition.kind != "class"
+            )
         private = path.rpartition(".")[2].startswith("_")
         for place, definition in self.index.subclasses(path):
             if not self.index.definitions(f"{place}.{method}"):
