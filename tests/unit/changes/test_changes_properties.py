@@ -48,10 +48,14 @@ class MadeChangeSet:
 
 
 TREES = [{path: str(text) for path, text in tree.items()} for tree in (ONEFLOW, TORCH)]
-JUNK = st.text(
-    st.sampled_from([*"ab_(){}[]<>;:,.#\"'\\/*=&\n\r\t 0\u00e9\x00\ud7ff", "def ", "class ", "#define X", "R\"("]),
-    max_size=60,
-)  # fmt: skip
+PIECES = [
+    *"ab_(){}[]<>;:,.#\"'\\/*=&\n\r\t 0\u00e9\x00\ud7ff",
+    "def ",
+    "class ",
+    "#define X",
+    'R"(',
+]
+JUNK = st.lists(st.sampled_from(PIECES), max_size=60).map("".join)
 
 
 @st.composite
