@@ -1,0 +1,301 @@
+"""How many planted faults are reported: PyTorch against itself, with faults in one side's worker.
+
+    .venv/bin/python benchmarks/planted.py [--faults 300] [--seed 0] [--out DIR]
+
+In the configuration of ``opdiff run --all --target torch==2.13.0:cpu --target torch==2.13.0:cpu``, which must itself
+find nothing. Each fault is one op x kind x position, at most one per op, chosen by the seed: the op among all that have
+a program of their own, the kind among those that the op's program can show (a gradient fault needs a gradient, a
+swapped tuple a tuple), the element that is hit, and whether it happens always or only for inputs of one shape.
+``planted_worker`` plants them. A fault counts as caught when a finding of its op is reported whose programs include
+one that calls the planted function; the kind that was reported is shown beside the kind that was planted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bot.carry_out import entries_of, groups_of, requests
+from bot.plan import Plan, PlannedTarget
+from bot.programs.op_groups import group_of
+from bot.programs.program import Program, decode
+from bot.programs.source import SourceCounts, SourcedProgram
+from bot.progress import Progress
+from bot.report.results import FindingRow, read_results
+from bot.run import run
+from bot.targets.environment_store import EnvironmentStore
+from bot.targets.job import Job
+from bot.targets.outcome import Outcome
+from bot.targets.resolve import resolve
+from bot.workshop import Workshop
+
+HERE = Path(__file__).resolve().parent
+TORCH = "torch==2.13.0:cpu"
+KINDS = (
+    "value",
+    "nan",
+    "shape",
+    "dtype",
+    "gradient",
+    "swap",
+    "side_effect",
+    "accepts",
+    "refuses",
+    "crash",
+    "hang",
+)
+RARE = {"crash": 12, "hang": 2}  # each costs start-ups or time limits, so at most so many
+SHOWN_BY = {  # planted kind -> kinds of findings that may show it
+    "value": {"value", "gradient", "nan"},
+    "nan": {"nan", "value"},
+    "shape": {"shape"},
+    "dtype": {"dtype"},
+    "gradient": {"gradient"},
+    "swap": {"value", "shape", "dtype", "nan"},
+    "side_effect": {"side-effect", "value"},
+    "accepts": {"accepts"},
+    "refuses": {"refuses", "accepts"},
+    "crash": {"crash"},
+    "hang": {"hang"},
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A program in which a fault may be planted, and the call that gets it."""
+
+    program: SourcedProgram
+    fn: str
+    first_shape: tuple[int, ...] | None
+    error: bool
+    uninitialised: bool
+
+
+def candidate_of(program: SourcedProgram) -> Candidate | None:
+    """The call of a program that belongs to its op; None for modules, which are made by a class."""
+    parsed, _ = decode(program.blob)
+    if parsed.state or any(call.fn.startswith("nn.Module.") for call in parsed.calls):
+        return None
+    for call in parsed.calls:
+        if group_of(call.fn) == program.op:
+            return Candidate(
+                program,
+                call.fn,
+                _first_shape(call, parsed),
+                parsed.origin.kind == "error",
+                parsed.origin.uninitialised,
+            )
+    return None
+
+
+def _first_shape(call: Any, parsed: Program) -> tuple[int, ...] | None:
+    shapes = {tensor.name: tuple(tensor.shape) for tensor in parsed.tensors}
+    for value in [*call.args, *call.kwargs.values()]:
+        if isinstance(value, dict) and value.get("ref") in shapes and not value.get("path"):
+            return shapes[value["ref"]]
+    return None
+
+
+def choose_programs(
+    plan: Plan, workshop: Workshop, generator: random.Random
+) -> dict[str, list[Candidate]]:
+    """For every op one of its ordinary programs and, where there are, one of its error inputs; by reservoir."""
+    seen: Counter[tuple[str, bool]] = Counter()
+    chosen: dict[tuple[str, bool], Candidate] = {}
+    with workshop.source() as source:
+        groups = groups_of(plan, source.index())
+        asked = requests(plan, entries_of(plan, groups, source.index()))
+        for program in source.programs(asked, SourceCounts()):
+            candidate = candidate_of(program)
+            if candidate is None:
+                continue
+            key = (program.op, candidate.error)
+            seen[key] += 1
+            if generator.randrange(seen[key]) == 0:
+                chosen[key] = candidate
+    ops: dict[str, list[Candidate]] = {}
+    for (op, _), candidate in sorted(chosen.items()):
+        ops.setdefault(op, []).append(candidate)
+    return ops
+
+
+def kinds_shown(candidate: Candidate, outcome: Outcome) -> set[str]:
+    """The kinds of fault that the program can show, by what it gives without any."""
+    if outcome.status == "exception":
+        return {"accepts"} if candidate.error else set()
+    outputs = [tensor for tensor in outcome.tensors if tensor.role == "output"]
+    if outcome.status != "ok" or not outputs:
+        return set()
+    first = outputs[0]
+    kinds = {"shape", "refuses", "crash", "hang"}
+    if first.dtype in ("float32", "float64", "int64", "bool", "complex64"):
+        kinds.add("dtype")
+    if candidate.uninitialised:
+        return kinds
+    if first.array.size:
+        kinds.add("value")
+        if first.dtype.startswith("float"):
+            kinds.add("nan")
+    gradients = [tensor for tensor in outcome.tensors if tensor.role == "gradient"]
+    if any(bool((tensor.array != 0).any()) for tensor in gradients):
+        kinds.add("gradient")
+    if _swappable(outputs):
+        kinds.add("swap")
+    parsed, _ = decode(candidate.program.blob)
+    if any(
+        t.dtype.startswith("float") and 0 not in t.shape and not t.offset for t in parsed.inputs()
+    ):
+        kinds.add("side_effect")
+    return kinds
+
+
+def _swappable(outputs: list[Any]) -> bool:
+    if len(outputs) < 2 or outputs[0].path == ():
+        return False
+    left, right = outputs[0], outputs[1]
+    return (
+        left.dtype != right.dtype
+        or left.array.shape != right.array.shape
+        or bool((left.array != right.array).any())
+    )
+
+
+def plant(
+    ops: dict[str, list[Candidate]],
+    outcomes: dict[str, Outcome],
+    count: int,
+    generator: random.Random,
+) -> list[dict[str, Any]]:
+    """``count`` faults on different ops, kinds in turn as far as the ops can show them."""
+    faults: list[dict[str, Any]] = []
+    used: Counter[str] = Counter()
+    names = sorted(ops)
+    generator.shuffle(names)
+    for op in names:
+        possible = [
+            (kind, candidate)
+            for candidate in ops[op]
+            for kind in sorted(kinds_shown(candidate, outcomes[candidate.program.digest]))
+            if used[kind] < RARE.get(kind, count)
+        ]
+        if not possible:
+            continue
+        fewest = min(used[kind] for kind, _ in possible)
+        kind, candidate = generator.choice([p for p in possible if used[p[0]] == fewest])
+        used[kind] += 1
+        narrow = kind in RARE or (candidate.first_shape is not None and generator.random() < 0.5)
+        faults.append(
+            {
+                "op": op,
+                "fn": candidate.fn,
+                "kind": kind,
+                "shape": list(candidate.first_shape)
+                if narrow and candidate.first_shape is not None
+                else None,
+                "position": generator.random(),
+                "program": candidate.program.digest,
+            }
+        )
+        if len(faults) == count:
+            break
+    return faults
+
+
+def run_clean(ops: dict[str, list[Candidate]], workshop: Workshop) -> dict[str, Outcome]:
+    """What the chosen programs give without faults."""
+    chosen = [candidate for candidates in ops.values() for candidate in candidates]
+    target = resolve(TORCH, workshop.store)
+    with workshop.pool([target]) as pool:
+        return {
+            chosen[result.job.id].program.digest: result.outcomes[0].decode()
+            for result in pool.run(
+                Job(i, c.program.blob, c.program.op) for i, c in enumerate(chosen)
+            )
+        }
+
+
+def planted_directory(folder: Path, faults: list[dict[str, Any]]) -> Path:
+    """A worker's folder with the faults."""
+    directory = folder / "worker"
+    shutil.copytree(HERE / "planted_worker", directory)
+    real = HERE.parent / "bot" / "worker"
+    (directory / "faults.json").write_text(json.dumps({"worker": str(real), "faults": faults}))
+    return directory
+
+
+def show(faults: list[dict[str, Any]], findings: tuple[FindingRow, ...], console: Console) -> None:
+    """The table by kind, then every fault that was missed."""
+    reported: dict[str, list[FindingRow]] = {}
+    for finding in findings:
+        reported.setdefault(finding.op, []).append(finding)
+    table = Table("kind", "planted", "caught", "as that kind")
+    missed: list[dict[str, Any]] = []
+    total = exact = 0
+    for kind in KINDS:
+        of_kind = [fault for fault in faults if fault["kind"] == kind]
+        caught = [fault for fault in of_kind if fault["op"] in reported]
+        right = [f for f in caught if any(r.kind in SHOWN_BY[kind] for r in reported[f["op"]])]
+        missed += [fault for fault in of_kind if fault not in caught]
+        total += len(caught)
+        exact += len(right)
+        table.add_row(kind, str(len(of_kind)), str(len(caught)), str(len(right)))
+    table.add_row(
+        "all", str(len(faults)), f"{total} ({total / max(len(faults), 1):.1%})", str(exact)
+    )
+    console.print(table)
+    ops = {fault["op"] for fault in faults}
+    beside = [finding for finding in findings if finding.op not in ops]
+    console.print(
+        f"{len(findings)} findings, {len(beside)} of them on ops without a fault of their own"
+    )
+    for fault in missed:
+        console.print(f"missed: {json.dumps(fault)}")
+    for finding in beside[:20]:
+        console.print(f"beside: {finding.op} {finding.kind} {finding.count}")
+
+
+def main() -> None:
+    """Plant, run, count."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--faults", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=None)
+    options = parser.parse_args()
+    generator = random.Random(options.seed)
+    progress = Progress(Console(stderr=True))
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        EnvironmentStore(progress=progress.note) as store,
+    ):
+        out = options.out or Path(scratch) / "out"
+        plan = Plan(
+            command="run",
+            arguments=tuple(sys.argv),
+            targets=(PlannedTarget(spec=TORCH), PlannedTarget(spec=f"{TORCH}:planted")),
+        )
+        workshop = Workshop(store, progress)
+        progress.step("choosing programs")
+        ops = choose_programs(plan, workshop, generator)
+        progress.step(f"running one program each of {len(ops)} ops without faults")
+        faults = plant(ops, run_clean(ops, workshop), options.faults, generator)
+        progress.step(f"{len(faults)} faults are planted")
+        directory = planted_directory(Path(scratch), faults)
+        run(plan, out, Workshop(store, progress, worker_directory=directory))
+        show(faults, read_results(out / "results.json").findings, Console())
+
+
+if __name__ == "__main__":
+    main()
