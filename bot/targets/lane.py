@@ -107,7 +107,7 @@ class Lane:
         finally:
             self._supply.drop_spares()
             if self._outstanding or error is not None:
-                self._supply.discard()  # it is in the middle of something
+                self._discard()  # it is in the middle of something
             self._outstanding.clear()
             self._returned.clear()
             self._deferred.clear()
