@@ -18,9 +18,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bot" / "worker"))
 
-import executor  # noqa: E402
-import framework as frameworks  # noqa: E402
-import values  # noqa: E402
+import executor
+import framework as frameworks
+import values
 
 
 def _prepare(value, worker):

@@ -28,18 +28,20 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from bot.carry_out import entries_of, groups_of, requests
 from bot.measure import Measured, Measurement
 from bot.oracle.compare import Comparator
 from bot.plan import Plan, PlannedTarget
 from bot.programs.builder import ProgramBuilder
 from bot.programs.program import digest
-from bot.programs.source import SourcedProgram
+from bot.programs.source import SourceCounts, SourcedProgram
 from bot.progress import Progress
 from bot.run_directory import RunDirectory
 from bot.targets.environment_store import EnvironmentStore
 from bot.targets.job import PoolTarget
 from bot.targets.pool import Pool
 from bot.targets.resolve import resolve
+from bot.workshop import Workshop
 
 HERE = Path(__file__).resolve().parent
 TARGETS = ("oneflow==0.9.0:cpu", "torch==2.13.0:cpu")
@@ -91,11 +93,20 @@ def workloads() -> dict[str, list[SourcedProgram]]:
     }
 
 
-def sample_of_all(store: EnvironmentStore, count: int, seed: int) -> list[SourcedProgram]:
-    """A seeded choice of programs out of everything in ``--all`` (float32 samples)."""
-    from bot.programs.opinfo_source import OpInfoSource
-
-    raise NotImplementedError(OpInfoSource, count, seed, store, random)
+def sample_of_all(workshop: Workshop, count: int, seed: int) -> list[SourcedProgram]:
+    """A seeded choice of programs out of everything in ``--all``, by reservoir."""
+    plan = Plan(command="run", targets=tuple(PlannedTarget(spec=spec) for spec in TARGETS))
+    generator = random.Random(seed)
+    chosen: list[SourcedProgram] = []
+    with workshop.source() as source:
+        groups = groups_of(plan, source.index())
+        asked = requests(plan, entries_of(plan, groups, source.index()))
+        for number, program in enumerate(source.programs(asked, SourceCounts())):
+            if number < count:
+                chosen.append(program)
+            elif (place := generator.randrange(number + 1)) < count:
+                chosen[place] = program
+    return chosen
 
 
 def cpu_seconds() -> float:
@@ -169,7 +180,9 @@ def main() -> None:
         sandboxed = [dataclasses.replace(targets[0], untrusted=True), targets[1]]
         work = workloads()
         if options.all_programs:
-            work["--all"] = sample_of_all(store, options.all_programs, options.seed)
+            work["--all"] = sample_of_all(
+                Workshop(store, Progress(quiet=True)), options.all_programs, options.seed
+            )
         table = Table(
             "workload", "cases", "bare: cases per CPU-s", "ours: cases per CPU-s", "bare / ours"
         )

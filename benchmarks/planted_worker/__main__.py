@@ -16,10 +16,9 @@ HERE = Path(__file__).resolve().parent
 WORKER = Path(json.loads((HERE / "faults.json").read_text())["worker"])
 sys.path[0] = str(WORKER)
 
-import __main__ as _unused  # noqa: E402, F401
-import framework as frameworks  # noqa: E402
 import importlib.util  # noqa: E402
 
+import framework as frameworks  # noqa: E402
 import torch  # noqa: E402
 
 

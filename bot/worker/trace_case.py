@@ -58,6 +58,10 @@ class SampleCase:
         if "inplace" in wanted and self._fits_in_place(ran.result):
             yield from self._other_form("inplace", self._op.inplace_variant, self._in_place_form)
 
+    def restore(self) -> None:
+        """Undo what the forms did to the inputs."""
+        self._table.restore()
+
     def _other_form(self, form: str, variant: Any, run: Callable[[Any], Ran]) -> Iterator[Written]:
         if not callable(variant) or variant is self._op.op:
             return

@@ -65,7 +65,7 @@ class ModuleCase:
         self._sample = sample
         self._dtype = dtype
         self._origin = dict(origin, form="module")
-        table = TensorTable(max_bytes)
+        self._table = table = TensorTable(max_bytes)
         forward = sample.given.forward_input
         if forward is not None:
             register_tensors(table, forward.args, forward.kwargs, first="input")
@@ -87,6 +87,10 @@ class ModuleCase:
         outputs = recorder.outputs_of(result) or recorder.last_output()
         gradients = differentiable_outputs(result)
         yield Written(*recorder.finish(outputs, gradients, self._origin), form="module")
+
+    def restore(self) -> None:
+        """Undo what the module did to its inputs."""
+        self._table.restore()
 
     def _run(self) -> Any:
         recorder = self._recorder

@@ -118,6 +118,7 @@ def _forms(
 ) -> Iterator[Written]:
     tally.case()
     expressed = False
+    case: Any = None
     try:
         case = subject.case(subject.info, sample, dtype, origin, int(request.get("seed", 0)))
         for written in case.forms(wanted, kind == "error"):
@@ -130,6 +131,9 @@ def _forms(
     except Exception as error:
         if not expressed:
             tally.skip("tracing raised %s" % type(error).__name__)
+    finally:
+        if case is not None:
+            case.restore()
 
 
 def _sample_case(

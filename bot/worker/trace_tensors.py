@@ -77,6 +77,18 @@ def _blank_unreachable(data: bytes, views: List[Tuple[Spec, int]]) -> bytes:
     return np.where(reached, np.frombuffer(data, np.uint8), np.uint8(0)).tobytes()
 
 
+def _restore(tensor: torch.Tensor, spec: Spec, data: bytes) -> None:
+    storage = tensor.untyped_storage()
+    if storage.nbytes() != len(data):
+        storage.resize_(len(data))
+    with torch.no_grad():
+        if data:
+            flat = torch.empty(0, dtype=torch.uint8).set_(storage)
+            flat.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+        if list(tensor.shape) != spec["shape"]:
+            tensor.set_(storage, spec.get("offset", 0), spec["shape"], spec["strides"])
+
+
 class TensorTable:
     """The tensors of one program, each with a name, over storages that are copied when first met."""
 
@@ -86,6 +98,7 @@ class TensorTable:
         self._storages: Dict[int, int] = {}
         self._data: List[bytes] = []
         self._alive: List[Any] = []  # keeps ids and storage addresses from being used again
+        self._tensors: List[Tuple[torch.Tensor, int]] = []  # with the version that was written down
         self._specs: List[Spec] = []
         self._items: List[int] = []
         self._names: Dict[int, str] = {}
@@ -98,6 +111,7 @@ class TensorTable:
         other._storages = dict(self._storages)
         other._data = list(self._data)
         other._alive = list(self._alive)
+        other._tensors = list(self._tensors)
         other._specs = list(self._specs)
         other._items = list(self._items)
         other._names = dict(self._names)
@@ -144,7 +158,14 @@ class TensorTable:
         self._items.append(tensor.element_size())
         self._names[id(tensor)] = name
         self._alive.append(tensor)
+        self._tensors.append((tensor, tensor._version))
         return name
+
+    def restore(self) -> None:
+        """Undo what an op did to the tensors: the suite may use the same ones in its next case."""
+        for (tensor, version), spec in zip(self._tensors, self._specs):
+            if tensor._version != version or list(tensor.shape) != spec["shape"]:
+                _restore(tensor, spec, self._data[spec["storage"]])
 
     def _storage(self, tensor: torch.Tensor) -> int:
         storage = tensor.untyped_storage()

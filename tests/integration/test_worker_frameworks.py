@@ -391,3 +391,26 @@ def test_unknown_options_and_devices_fail_in_one_line(torch_environment: Environ
 def test_threads_can_be_chosen(torch_environment: Environment) -> None:
     with start(torch_environment, options={"threads": "2"}) as worker:
         assert worker.ready["threads"] == 2
+
+
+def test_backward_from_what_has_no_gradient_raises(any_torch: WorkerClient) -> None:
+    for gradient in (np.ones(2, F32), np.ones(3, F32)):  # of the output's shape, and not
+        builder = ProgramBuilder("mul")
+        x = builder.tensor("x", np.ones(2, F32), requires_grad=gradient.size == 3)
+        y = builder.call("mul", x, 2.0)
+        builder.output(y)
+        builder.backward(y, gradient)
+        (outcome,) = any_torch.run(builder.blob())
+        assert (outcome.status, outcome.phase) == ("exception", "backward")
+        assert observed(outcome) == {"output r0": [2, 2]}
+
+
+def test_backward_from_two_outputs_adds_up(worker: WorkerClient) -> None:
+    builder = ProgramBuilder("mul")
+    x = builder.tensor("x", np.array([1, 2], F32), requires_grad=True)
+    for factor in (2.0, 3.0):
+        y = builder.call("mul", x, factor)
+        builder.output(y)
+        builder.backward(y, np.array([1, 10], F32))
+    (outcome,) = worker.run(builder.blob())
+    assert observed(outcome)["gradient x"] == [5, 50]
