@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -105,6 +106,7 @@ class WorkerProcess:
             for fd in (theirs_in, theirs_out, theirs_words, *launch.pass_fds):
                 os.close(fd)
         self._signals_by_status = launch.signals_by_status
+        self._scratch = launch.scratch
         self._poll = select.poll()
         for fd in (self._out, self._words, self._wake):
             self._poll.register(fd, select.POLLIN)
@@ -358,6 +360,8 @@ class WorkerProcess:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._guard.wait(1.0)
         self._end()
+        if self._scratch is not None:  # the guard does this, unless it was killed
+            shutil.rmtree(self._scratch, ignore_errors=True)
         fds = (self._in, self._out, self._words, self._wake)
         self._in = self._out = self._words = (
             self._wake

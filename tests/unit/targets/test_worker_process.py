@@ -213,6 +213,8 @@ class TestOrphans:
             guard = psutil.Process(pid).parent()
             guard.kill()
             assert wait_until(lambda: gone([pid]))
+            scratch = pool.facts()[0].ready["home"]
+        assert not Path(scratch).exists()
 
 
 def environment_of(pid: int) -> list[str]:
