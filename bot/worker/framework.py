@@ -122,7 +122,7 @@ class Framework:
     # Gradients and modules.
 
     def backward(self, outputs: List[Any], gradients: List[Any]) -> None:
-        """Run backward from all outputs at once."""
+        """Run backward from all outputs at once; each is a tensor of its gradient's shape."""
         raise NotImplementedError
 
     def gradient(self, leaf: Any) -> Optional[Any]:

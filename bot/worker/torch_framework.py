@@ -193,13 +193,9 @@ class TorchFramework(Framework):
     def backward(self, outputs: List[Any], gradients: List[Any]) -> None:
         """Run backward from all outputs at once.
 
-        Straight on the engine where shapes agree: what ``torch.autograd.backward`` puts in front of it checks just
-        that, and takes as long as the backward of a small op.
+        Straight on the engine: what ``torch.autograd.backward`` puts in front of it checks that shapes agree, which
+        the executor has done, and takes as long as the backward of a small op.
         """
-        for output, gradient in zip(outputs, gradients):
-            if output.shape != gradient.shape:
-                torch.autograd.backward(outputs, gradients)
-                return
         self._run_backward(
             tuple(outputs),
             tuple(gradients),
