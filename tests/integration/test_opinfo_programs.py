@@ -229,12 +229,12 @@ def test_the_float64_witness_runs(trace: Trace, pool: Pool) -> None:
 def test_the_same_request_gives_the_same_bytes(opener: OpenWorker) -> None:
     """30 entries chosen by a fixed seed, in two processes and in opposite orders.
 
-    Error inputs of amin and gather are tensors that were never written: their bytes once were what memory held.
+    Error inputs of amin, cat and gather are tensors that were never written: their bytes once were what memory held.
     """
     with OpInfoSource(opener, "test") as source:
         entries = [e for e in source.entries() if "float32" in e.dtypes]
         chosen = random.Random(20).sample(entries, 30)
-        chosen += [e for e in entries if e.name in ("amin", "gather") and e not in chosen]
+        chosen += [e for e in entries if e.name in ("amin", "cat", "gather") and e not in chosen]
         first = {(e.name, e.variant): _digests(source, e) for e in chosen}
     with OpInfoSource(opener, "test") as source:
         second = {(e.name, e.variant): _digests(source, e) for e in reversed(chosen)}
