@@ -26,6 +26,9 @@ class PythonLayout:
     roots: tuple[str, ...]
     public: tuple[str, ...]
     ignored: tuple[str, ...] = ()  # path parts of tests and documentation strings
+    searched: tuple[
+        str, ...
+    ] = ()  # prefixes of the modules in which users of a name count; all when empty
 
 
 class PythonIndex:
@@ -49,7 +52,8 @@ class PythonIndex:
     @cached_property
     def paths(self) -> tuple[str, ...]:
         """The paths that are searched for users."""
-        return tuple(self.modules.values())
+        prefixes = self.layout.searched or (self.layout.package,)
+        return tuple(path for name, path in self.modules.items() if _within(name, prefixes))
 
     def module_of(self, path: str) -> str | None:
         """The dotted name of a module by its path; None for what is not the package's own code."""
@@ -203,3 +207,12 @@ class PythonIndex:
             for class_name, bases in self.file(module).bases:
                 if class_name == name and any(self.resolve(module, base) == path for base in bases):
                     yield place, definition
+
+
+def _within(module: str, prefixes: tuple[str, ...]) -> bool:
+    """Whether a module is one of the prefixes or lies under one that does not end in a mark."""
+    return any(
+        module == prefix.rstrip("!")
+        or (not prefix.endswith("!") and module.startswith(prefix + "."))
+        for prefix in prefixes
+    )

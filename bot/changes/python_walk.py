@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from bot.changes.definition import Definition
 from bot.changes.graph import Edge, Node
 from bot.changes.python_index import PythonIndex
 
+_METHOD_ASSIGNED = re.compile(r"\bTensor\.\w+ *= *[^=]")
 MAX_PUBLIC_USERS = 12  # users of a public op beyond this say nothing about the change
 FEW_USERS = 3  # a private helper with so few users is part of them
 
@@ -103,7 +105,7 @@ class PythonWalk:
         found: defaultdict[str, list[str]] = defaultdict(list)
         for path in self.index.tree.containing("Tensor", self.index.paths):
             module = self.index.module_of(path)
-            if module is None:
+            if module is None or not _METHOD_ASSIGNED.search(self.index.tree.text(path) or ""):
                 continue
             for owner, attribute, name, _ in self.index.file(module).attributes:
                 if owner == "Tensor":

@@ -30,6 +30,12 @@ LAYOUT: Final = PythonLayout(
         "torch.signal.windows", "torch.sparse", "torch.nested", "torch.nn.utils", "torch.nn.utils.rnn",
     ),
     ignored=("/testing/", "/_docs", "_docs.py", "/test/", "torch/_dynamo/", "torch/onnx/", "torch/distributed/"),
+    searched=(
+        "torch!", "torch.functional", "torch._tensor", "torch._VF", "torch._lobpcg", "torch._lowrank",
+        "torch._linalg_utils", "torch._jit_internal", "torch._prims", "torch._prims_common", "torch._refs",
+        "torch._decomp", "torch._meta_registrations", "torch._inductor.lowering", "torch.nn", "torch.linalg",
+        "torch.fft", "torch.special", "torch.signal", "torch.sparse", "torch.nested", "torch.masked",
+    ),
 )  # fmt: skip
 
 PYTHON_RULES: Final = PythonRules(
