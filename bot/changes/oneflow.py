@@ -498,10 +498,15 @@ class _OneFlowReader:
     def _stateful(self, op_type: str) -> Iterator[Edge]:
         """Python modules that make the op themselves: ``flow.stateful_op("x")``."""
         index = self.python.index
+        made = re.compile(rf"stateful_op\(\s*[\"']{re.escape(op_type)}[\"']")
         for path in self.tree.containing(op_type, index.paths):
+            text = self.tree.text(path) or ""
             module = index.module_of(path) or ""
-            for definition in index.file(module).definitions:
-                if "stateful_op" in definition.code and f"value='{op_type}'" in definition.code:
+            lines = [text.count("\n", 0, match.start()) + 1 for match in made.finditer(text)]
+            for definition in index.file(module).definitions if lines else ():
+                if definition.kind == "class" and len(index.file(module).definitions) > 1:
+                    continue  # its methods stand for themselves
+                if any(definition.first <= line <= definition.last for line in lines):
                     node = Node("python", f"{module}.{definition.name}", definition=definition)
                     yield Edge(node, f"{definition.place} makes op {op_type}")
 

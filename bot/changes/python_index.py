@@ -72,7 +72,9 @@ class PythonIndex:
             path = self.modules.get(module, "")
             text = self.tree.text(path) if path else None
             inner = module + ".__init__" if path.endswith("__init__.py") else module
-            self._files[module] = read_python(path, text, inner) if text is not None else None
+            self._files[module] = (
+                read_python(path, text, inner, compared=False) if text is not None else None
+            )
         return self._files[module] or PythonFile()
 
     def resolve(self, module: str, name: str, depth: int = 0) -> str:

@@ -32,8 +32,10 @@ class PythonFile:
     """(object, attribute, name assigned, line) of every ``object.attribute = name`` or ``property(name)``."""
 
 
-def read_python(file: str, text: str, module: str) -> PythonFile | None:
+def read_python(file: str, text: str, module: str, compared: bool = True) -> PythonFile | None:
     """Read a module; None when it is not Python that this interpreter's ``ast`` can read.
+
+    Definitions that will not be ``compared`` have no ``code``, which takes most of the time.
 
     ``module`` is its dotted name (``pkg.__init__`` for a package), which relative imports need.
     """
@@ -41,7 +43,7 @@ def read_python(file: str, text: str, module: str) -> PythonFile | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
-        return _Reader(file, module).read(tree)
+        return _Reader(file, module, compared).read(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -110,8 +112,9 @@ def _is_documentation(argument: ast.expr) -> bool:
 
 
 class _Reader:
-    def __init__(self, file: str, module: str) -> None:
+    def __init__(self, file: str, module: str, compared: bool) -> None:
         self.file = file
+        self.compared = compared
         self.package = module.rpartition(".")[0]
         self.definitions: list[Definition] = []
         self.imports: list[tuple[str, str]] = []
@@ -125,7 +128,7 @@ class _Reader:
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign):
                 self._attribute(node)
-        clean = _WithoutDocstrings().visit(tree)
+        clean = _WithoutDocstrings().visit(tree) if self.compared else tree
         for statement in _flattened(clean.body):
             self._statement(statement)
         return PythonFile(
@@ -146,7 +149,7 @@ class _Reader:
         first = node.lineno
         if isinstance(node, _Function | ast.ClassDef) and node.decorator_list:
             first = min(first, node.decorator_list[0].lineno)
-        code = "\n".join(ast.dump(part) for part in parts)
+        code = "\n".join(ast.dump(part) for part in parts) if self.compared else ""
         uses = names_read(parts)
         last = node.end_lineno or first
         self.definitions.append(Definition(self.file, name, kind, first, last, code, uses))
