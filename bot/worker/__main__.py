@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import importlib
 import os
 import platform
 import sys
@@ -58,9 +59,12 @@ def serve(source: BinaryIO, sink: BinaryIO, make_framework: MakeFramework = fram
             names = sorted(started.table)
             protocol.write_frame(sink, protocol.encode_header({"type": "names", "names": names}))
         elif kind in ("list", "trace"):
-            import trace
-
-            trace.handle(header, payload, started, sink)
+            if started.name != "torch":
+                _fail(sink, "%s has no programs to trace" % started.name)
+                return 1
+            # By name: the standard library has a module of the same name, which is not meant.
+            tracer: Any = importlib.import_module("trace")
+            tracer.handle(header, payload, started, sink)
         elif kind == "stop":
             return 0
         else:

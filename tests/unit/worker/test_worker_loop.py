@@ -253,6 +253,14 @@ def test_outcomes_before_a_death_are_already_out() -> None:
         assert worker.process.wait(30) == -signal.SIGABRT
 
 
+@pytest.mark.parametrize("kind", ["trace", "gossip"])
+def test_a_message_that_it_cannot_answer_ends_it_in_one_line(kind: str) -> None:
+    with fresh() as worker:
+        worker.send({"type": kind})
+        assert worker.receive()["type"] == "failed"
+        assert worker.process.wait(30) == 1
+
+
 def test_stop_and_the_end_of_input_end_it_well() -> None:
     with fresh() as worker:
         assert worker.stop() == 0
