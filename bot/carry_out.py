@@ -46,10 +46,7 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
     comparator = Comparator(
         labels,
         [target.environment.framework for target in assignment.targets],
-        [
-            f"{t.environment.digest}:{t.target.device}:{t.target.options}"
-            for t in assignment.targets
-        ],
+        [f"{t.environment.digest}:{t.target.device}" for t in assignment.targets],
     )
     measured = Measured()
     for entry in directory.entries():

@@ -97,8 +97,13 @@ class GitChangeSet:
             )
         return found.decode().strip()
 
-    @cached_property
+    @property
     def files(self) -> tuple[ChangedFile, ...]:
+        """Every changed file."""
+        return self._files
+
+    @cached_property
+    def _files(self) -> tuple[ChangedFile, ...]:
         """Every changed file, in git's order."""
         revisions = (self.base_revision, self.head_revision)
         records = list(

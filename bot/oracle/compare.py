@@ -4,7 +4,9 @@ What is compared, in this order:
 
 - **deaths**: a crash, hang or exceeded memory is a mismatch of its own, between the sides that died alike and the rest.
   Only where *every* target hangs or exceeds its memory is the program too big, and counted as not compared.
-- **unsupported and refused** outcomes are coverage: counted with their reason, never a mismatch.
+- **unsupported and refused** outcomes are coverage: counted with their reason, never a mismatch, save between two builds
+  of one release (a candidate and its baseline), where it is ``refuses``: something was taken away. What lacks only
+  gradients is compared in everything else.
 - **exception against result**: ``refuses`` (``accepts`` when the program is an error input, which PyTorch documents to
   raise), with the place where each side stopped. Two targets that raise agree when they stopped in the same phase
   at the same call; for an error input anywhere. Exception *types* are compared within one framework only.
@@ -48,7 +50,8 @@ class Comparator:
     """Compares outcomes of one fixed list of targets; keeps what it has learned of their headers.
 
     ``labels`` must be unique (:func:`bot.oracle.sides.unique_labels`). ``builds`` says which targets run the same build of
-    a framework on the same device (equal strings); by default those whose labels are equal up to ``#2``.
+    a framework on the same device (equal strings); by default those whose labels are equal up to ``#2``. ``releases`` says
+    which are builds of one release (equal strings, "" for none): a candidate and its baseline.
     Raises ValueError when the lists don't fit each other.
     """
 
@@ -58,13 +61,15 @@ class Comparator:
         frameworks: Sequence[str],
         builds: Sequence[str] | None = None,
         conventions: Conventions | None = None,
+        releases: Sequence[str] | None = None,
     ) -> None:
         builds = [label.partition("#")[0] for label in labels] if builds is None else builds
         if len(set(labels)) != len(labels):
             raise ValueError("two targets have the same label; unique_labels tells them apart")
-        if not len(labels) == len(frameworks) == len(builds) or not labels:
+        releases = [""] * len(labels) if releases is None else releases
+        if not len(labels) == len(frameworks) == len(builds) == len(releases) or not labels:
             raise ValueError("labels, frameworks and builds must name the same targets")
-        self.parties = tuple(map(Party, labels, frameworks, builds))
+        self.parties = tuple(map(Party, labels, frameworks, builds, releases))
         self.conventions = load_conventions() if conventions is None else conventions
         self._layouts = Layouts()
 

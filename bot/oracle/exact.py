@@ -60,7 +60,7 @@ class ExactComparison:
         self.statuses = tuple(map(_status, self._outcomes))
 
     def _compare(self) -> list[Mismatch]:
-        found = self._deaths()
+        found = [*self._deaths(), *self._withdrawn()]
         for party, outcome in zip(self._parties, self._outcomes, strict=True):
             if without_gradients(outcome):
                 self._skipped.append(f"gradients unsupported on {party.label}: {_reason(outcome)}")
@@ -111,6 +111,25 @@ class ExactComparison:
             ]
             note = min(signatures[i] for i in of_kind)
             found.append(self._event(kind, range(len(self._outcomes)), signatures, note))
+        return found
+
+    # support
+
+    def _withdrawn(self) -> list[Mismatch]:
+        """What one build of a release supports and another does not: a candidate has taken something away."""
+        found: list[Mismatch] = []
+        for release in sorted({party.release for party in self._parties if party.release}):
+            of_it = [
+                i
+                for i, party in enumerate(self._parties)
+                if party.release == release and self._outcomes[i].status not in _DEATHS
+            ]
+            lacks = [self._outcomes[i].status in ("unsupported", "refused") for i in of_it]
+            if any(lacks) and not all(lacks):
+                reasons = [
+                    _reason(self._outcomes[i]) for i, no in zip(of_it, lacks, strict=True) if no
+                ]
+                found.append(self._event("refuses", of_it, lacks, min(reasons)))
         return found
 
     # exceptions
@@ -198,10 +217,12 @@ class ExactComparison:
         """What a target has at a tensor's place, or None where it did not get that far."""
         outcome, party = self._outcomes[index], self._parties[index]
         tensor = outcome.by_key.get(key)  # type: ignore[arg-type]
-        if tensor is not None:
-            return Subject(party, tensor)
         role, name, path = key
-        if outcome.status != "ok" and (role == "gradient" or not without_gradients(outcome)):
+        if tensor is not None:
+            return Subject(party, tensor, unwritten=self._is_unwritten(outcome, tensor))
+        if role == "gradient" and not (outcome.status == "ok" and outcome.phase == "backward"):
+            return None
+        if outcome.status != "ok" and not without_gradients(outcome):
             return None
         if role == "gradient":
             return Subject(party, None, "no gradient")
@@ -210,6 +231,13 @@ class ExactComparison:
         if any((r, n, p) == (role, name, path) for r, n, p, _ in outcome.values):
             return Subject(party, None, "a value that is no tensor")
         return Subject(party, None, "nothing")
+
+    def _is_unwritten(self, outcome: Outcome, tensor: Tensor) -> bool:
+        """Whether it was made larger (as ``out=``) by a call that then raised: nobody wrote what it holds."""
+        if outcome.status != "exception" or tensor.role != "side-effect":
+            return False
+        began = self._initial.array(tensor.name)
+        return began is None or began.shape != tensor.array.shape
 
     def _unchanged(self, key: Key) -> Tensor | None:
         role, name, path = key
@@ -278,5 +306,7 @@ def _happened(outcome: Outcome) -> str:
         return death_text(outcome.death)
     if outcome.status == "exception":
         return error_text(outcome)
-    gave = outcome.status == "ok" or without_gradients(outcome)
-    return "gave a result" if gave else outcome.status
+    if outcome.status == "ok":
+        return "gave a result"
+    what = "gradients unsupported" if without_gradients(outcome) else outcome.status
+    return f"{what}: {_reason(outcome)}" if outcome.error else what

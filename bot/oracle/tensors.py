@@ -27,23 +27,29 @@ _SIDE_EFFECT_ROLES = ("side-effect", "parameter", "buffer")
 
 @dataclass(frozen=True)
 class Party:
-    """Who made an outcome. ``build`` is equal for targets that run the same build on the same device."""
+    """Who made an outcome. ``build`` is equal for targets that run the same build on the same device.
+
+    ``release`` is equal for a candidate and the baseline that it is a change of: what one supports, the other must.
+    """
 
     label: str
     framework: str
     build: str
+    release: str = ""
 
 
 @dataclass(frozen=True)
 class Subject:
     """What one target has at a tensor's place: the tensor, or in words what is there instead.
 
-    For a side effect that did not happen, the tensor is what the program began with.
+    For a side effect that did not happen, the tensor is what the program began with. ``unwritten``: its memory was
+    never written, so that only shape and dtype are compared.
     """
 
     party: Party
     tensor: Tensor | None
     instead: str = ""
+    unwritten: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ class TensorRules:
         if a.tensor.dtype != b.tensor.dtype:
             return self._other_dtype(key, a.party, a.tensor, b.party, b.tensor, excused)
         dtype = a.tensor.dtype
-        if self._origin.uninitialised:
+        if self._origin.uninitialised or a.unwritten or b.unwritten:
             return _Pair(None)
         if self._origin.random and a.party.build != b.party.build:
             kind = contract_kind(x, y, self._finite_inputs)

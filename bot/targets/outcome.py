@@ -6,7 +6,8 @@ with exactly these keys, so that two workers which agree to the last bit send th
     type     "outcome"
     id       the program's id in its batch
     status   "ok" | "exception" | "unsupported" | "refused"
-    phase    "build" | "forward" | "backward": where it stopped ("backward" too when all went well)
+    phase    "build" | "forward" | "backward": where it stopped ("backward" too when all went well; "forward" with
+             "ok": backward could not begin, since an output has not the shape that its gradient is for)
     call     index of the call that stopped it, else null
     error    null | {"type": exception class, "message": at most 2,000 characters}
     tensors  [[role, name, path, dtype, shape], ...], their bytes one after another in the payload

@@ -35,7 +35,9 @@ def operators() -> Dict[str, Callable[..., Any]]:
         for part in path.split("."):
             try:
                 value = getattr(value, part, None)
-            except RuntimeError:  # how torch.ops says, in releases before 1.11, that it has no such operator
+            except (
+                RuntimeError
+            ):  # how torch.ops says, in releases before 1.11, that it has no such operator
                 value = None
         if callable(value):
             found[path] = value
