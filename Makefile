@@ -28,3 +28,25 @@ types: $(STAMP)
 
 test: lint types
 	$(BIN)/pytest
+
+# The main job on a fresh machine: a pull request's diff against a real OneFlow, its baseline and PyTorch.
+demo: $(STAMP)
+	$(call demo,oneflow,oneflow==0.9.0,examples/oneflow-interpolate.patch)
+
+demo-torch: $(STAMP)
+	$(call demo,torch,torch==2.13.0,examples/torch-normalize.patch)
+
+# `opdiff check` exits with 2 when it finds what the example plants: for a demo that is success.
+define demo
+	@echo "== preparing the released $(1), whose sources the example patch changes"
+	@$(BIN)/opdiff envs prepare $(2)
+	$(BIN)/opdiff check --patch $(3) --source "$$($(BIN)/opdiff envs path $(2))" --out opdiff-report/$(1); \
+	  code=$$?; test $$code -eq 2 && echo "the planted fault was found (exit code 2)"
+endef
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/planted.py
+
+clean:
+	rm -rf $(VENV) opdiff-report
