@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from bot.errors import OpDiffError
 from bot.oracle.counts import Counts, TargetStatus
 from bot.oracle.finding import Mismatch
 from bot.plan import PLAN_VERSION, Plan
+from bot.report.files import write_atomically
 from bot.targets.outcome import Death
 
 _MISMATCHES = TypeAdapter(tuple[Mismatch, ...])
@@ -91,15 +93,17 @@ class RunDirectory:
     def create(cls, path: Path, plan: Plan) -> RunDirectory:
         """Start a run in a new or empty folder, or over an older run's. Raises OpDiffError for any other folder."""
         path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()) and not (path / "plan.json").is_file():
+        begun = (path / "plan.json").is_file() or all(map(_is_start_of_run, path.iterdir()))
+        if not begun:
             raise OpDiffError(
                 f"{path} is not empty and holds no OpDiff run: give another --out, or empty it"
             )
         lock = _lock(path)
         for name in ("journal.jsonl", "results.json", "report.md"):
             (path / name).unlink(missing_ok=True)
-        for blob in (path / "failing").glob("*.opdiff"):
-            blob.unlink()
+        for name in ("failing", "findings"):
+            shutil.rmtree(path / name, ignore_errors=True)
+        _sweep(path)
         write_atomically(path / "plan.json", plan.model_dump_json(indent=1).encode())
         return cls(path, plan, lock)
 
@@ -120,13 +124,17 @@ class RunDirectory:
             raise OpDiffError(f"{file} is not a plan: {str(error).splitlines()[0]}") from None
         lock = _lock(path)
         _drop_torn_line(path / "journal.jsonl")
+        _sweep(path)
+        _sweep(path / "failing")
         return cls(path, plan, lock)
 
     def record(self, entry: Entry, blob: bytes) -> None:
         """Append an entry; a failing program's blob is on disk before its line is."""
         if entry.mismatches:
             write_atomically(self._failing / f"{entry.digest}.opdiff", blob)
-        self._journal.write(entry.to_line())
+        line = memoryview(entry.to_line())
+        while line:  # on a nearly full disk a write takes what fits; the next one raises
+            line = line[self._journal.write(line) :]
 
     def entries(self) -> Iterator[Entry]:
         """Every whole line of the journal, oldest first."""
@@ -159,15 +167,20 @@ class RunDirectory:
         self.close()
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, even when killed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+def _is_start_of_run(entry: Path) -> bool:
+    """Whether a folder's entry is what a run leaves that ended before its plan was written."""
+    return entry.name == ".lock" or _is_unfinished(entry)
+
+
+def _is_unfinished(entry: Path) -> bool:
+    return entry.name.startswith(".") and entry.name.endswith(".tmp") and entry.is_file()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed run was writing."""
+    if folder.is_dir():
+        for entry in filter(_is_unfinished, list(folder.iterdir())):
+            entry.unlink()
 
 
 def _lock(path: Path) -> BinaryIO:
