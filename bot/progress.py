@@ -43,16 +43,16 @@ class Progress:
         """A new step of the story: one line."""
         if not self.quiet:
             self._stop_live()
-            self.console.print(f"[bold]==[/bold] {escape(text)}", highlight=False)
+            self.console.print(f"[bold]==[/bold] {escape(text)}", highlight=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
         """A line that belongs to the present step."""
         if not self.quiet:
-            self.console.print(f"   {escape(text)}", highlight=False)
+            self.console.print(f"   {escape(text)}", highlight=False, soft_wrap=True)
 
     def warn(self, text: str) -> None:
         """Something the user should know; shown even when quiet."""
-        self.console.print(f"[yellow]!![/yellow] {escape(text)}", highlight=False)
+        self.console.print(f"[yellow]!![/yellow] {escape(text)}", highlight=False, soft_wrap=True)
 
     def update(self, run: RunProgress) -> None:
         """Show how far the programs are; cheap enough to call for every one."""
@@ -65,7 +65,7 @@ class Progress:
         self._last = now
         text = describe(run, now)
         if not live:
-            self.console.print(f"   {escape(text)}", highlight=False)
+            self.console.print(f"   {escape(text)}", highlight=False, soft_wrap=True)
             return
         if self._status is None:
             self._status = self.console.status(escape(text))
