@@ -11,13 +11,15 @@ Programs have the same cause when these agree: op group, sides, kind of the prim
 - for a tensor its place: forward (output, intermediate and in-place effect are one place, for the op's forms differ in
   nothing else), with the member of a nested result; or the gradient of the op's first tensor, or of another one.
 
-So dtypes, layouts, sizes, options and forms of one cause come together, and the smallest program speaks for all.
+So dtypes, layouts, sizes, options and forms of one cause come together, and the smallest program speaks for all. Where
+a target could not run a program, its sides are those of the others: such programs join the one cause that has the same
+sides with more targets in them (:func:`joined`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.oracle.argument_class import ProgramFacts
 from bot.oracle.finding import Kind, Mismatch
@@ -112,3 +114,35 @@ def group(programs: Iterable[FailingProgram]) -> list[Cause]:
         Cause(key, tuple(sorted(causes[key], key=lambda program: program.facts.order)))
         for key in sorted(causes)
     ]
+
+
+def joined(causes: Sequence[Cause]) -> list[Cause]:
+    """Causes whose sides are another's with some targets missing go into that other one, behind its own programs.
+
+    Where two others could take it in (with and against a peer, say), it stays on its own.
+    """
+    takers: dict[CauseKey, CauseKey] = {}
+    for cause in causes:
+        wider = [other.key for other in causes if _is_restriction(cause.key, other.key)]
+        widest = [key for key in wider if not any(_is_restriction(key, other) for other in wider)]
+        if len(widest) == 1:
+            takers[cause.key] = widest[0]
+    programs: dict[CauseKey, list[FailingProgram]] = {
+        cause.key: list(cause.programs) for cause in causes if cause.key not in takers
+    }
+    for cause in causes:
+        if cause.key in takers:
+            programs[takers[cause.key]] += cause.programs
+    return [Cause(key, tuple(found)) for key, found in programs.items()]
+
+
+def _is_restriction(narrow: CauseKey, wide: CauseKey) -> bool:
+    """Whether ``narrow`` is ``wide`` with targets missing: each of its sides lies within a side of its own."""
+    if narrow == wide or replace(narrow, sides=wide.sides) != wide:
+        return False
+    homes = [
+        [i for i, side in enumerate(wide.sides) if set(members) <= set(side)]
+        for members in narrow.sides
+    ]
+    places = [home[0] for home in homes if home]
+    return len(places) == len(narrow.sides) == len(set(places)) and narrow.sides != wide.sides

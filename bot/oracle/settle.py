@@ -17,7 +17,7 @@ from typing import Final
 
 from bot.oracle import verdict as decisions
 from bot.oracle.argument_class import facts_of
-from bot.oracle.cause import Cause, FailingProgram, by_sides, group, primary
+from bot.oracle.cause import Cause, FailingProgram, by_sides, group, joined, primary
 from bot.oracle.compare import Comparator
 from bot.oracle.finding import Evidence, Finding, Kind, Mismatch
 from bot.oracle.fingerprint import fingerprint, numbered
@@ -62,7 +62,7 @@ def settle(
     runner = Runner(rerun, comparator.parties)
     progress(f"{len(ordered)} programs mismatch: asking the float64 witness")
     refined = refine(ordered, comparator, runner, to_float64)
-    causes = group(_failing(refined))
+    causes = joined(group(_failing(refined)))
     progress(f"{len(causes)} causes: running each again")
     by_digest = {case.digest: case for case in ordered}
     confirmations = confirm(causes, by_digest, comparator, runner)
