@@ -50,14 +50,15 @@ class Prefetched(Generic[T]):
         return False
 
     def __iter__(self) -> Iterator[T]:
-        while True:
+        while not self._stopped.is_set():
             kind, value = self._queue.get()
-            if kind == "end":
-                return
+            if kind == "item":
+                yield value  # pyright: ignore[reportReturnType]
+                continue
+            self._stopped.set()  # nothing comes after it
             if kind == "error":
                 assert isinstance(value, BaseException)
                 raise value
-            yield value  # pyright: ignore[reportReturnType]
 
     def close(self) -> None:
         """Stop the thread; items made ahead are dropped."""

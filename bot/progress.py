@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
+from bot.report.escape import log_line
+
 PLAIN_INTERVAL_SECONDS = 10.0
 LIVE_INTERVAL_SECONDS = 0.2
 
@@ -43,16 +45,16 @@ class Progress:
         """A new step of the story: one line."""
         if not self.quiet:
             self._stop_live()
-            self.console.print(f"[bold]==[/bold] {escape(text)}", highlight=False, soft_wrap=True)
+            self._line("[bold]==[/bold]", text)
 
     def note(self, text: str) -> None:
         """A line that belongs to the present step."""
         if not self.quiet:
-            self.console.print(f"   {escape(text)}", highlight=False, soft_wrap=True)
+            self._line("  ", text)
 
     def warn(self, text: str) -> None:
         """Something the user should know; shown even when quiet."""
-        self.console.print(f"[yellow]!![/yellow] {escape(text)}", highlight=False, soft_wrap=True)
+        self._line("[yellow]!![/yellow]", text)
 
     def update(self, run: RunProgress) -> None:
         """Show how far the programs are; cheap enough to call for every one."""
@@ -65,7 +67,7 @@ class Progress:
         self._last = now
         text = describe(run, now)
         if not live:
-            self.console.print(f"   {escape(text)}", highlight=False, soft_wrap=True)
+            self._line("  ", text)
             return
         if self._status is None:
             self._status = self.console.status(escape(text))
@@ -77,6 +79,11 @@ class Progress:
         self._stop_live()
         if not self.quiet:
             self.note(describe(run, self.clock()))
+
+    def _line(self, mark: str, text: str) -> None:
+        """One line, whatever the text holds: it may come from a diff or a worker."""
+        shown = escape(log_line(text))
+        self.console.print(f"{mark} {shown}", highlight=False, emoji=False, soft_wrap=True)
 
     def _stop_live(self) -> None:
         if self._status is not None:
