@@ -190,7 +190,7 @@ def _op_row(
             TargetCoverage(
                 target=clip(label, MAX_NAME),
                 programs=counted.programs,
-                compared=target.ran,
+                compared=target.compared,
                 unsupported=dict(unsupported.most_common(MAX_TARGET_REASONS)),
                 died=target.died,
             )

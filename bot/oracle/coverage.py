@@ -18,6 +18,7 @@ class TargetCoverage:
     """One op group on one target: programs by how they ended."""
 
     statuses: Counter[str] = field(default_factory=Counter[str])
+    compared: int = 0  # programs whose outcome was compared with another target's
 
     @property
     def ran(self) -> int:
@@ -76,6 +77,7 @@ class Coverage:
         entry.reasons.update(not_compared)
         for target, status in zip(entry.targets, statuses, strict=True):
             target.statuses[status] += 1
+            target.compared += compared and status not in NOT_OFFERED
         ran = [status in RAN or status in DIED for status in statuses]
         candidates = [i for i, role in enumerate(self.roles) if role == "candidate"]
         entry.tested += sum(ran) > 1 and all(ran[i] for i in candidates)
