@@ -4,9 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: install lock lint types test demo demo-torch bench clean
+.PHONY: install help lock lint types test demo demo-torch bench clean
 
 install: $(STAMP)
+
+help:
+	@echo "make demo | demo-torch   check an example pull request of OneFlow | of PyTorch"
+	@echo "make test                lint, types, all tests; make lint | types: these alone"
+	@echo "make install             OpDiff into $(VENV); make lock: dependencies anew"
+	@echo "make bench               benchmarks; make clean: remove $(VENV) and reports"
 
 $(STAMP): requirements.lock pyproject.toml
 	@echo "== installing into $(VENV)"

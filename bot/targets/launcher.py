@@ -43,7 +43,8 @@ def make_hello(
     return {
         "framework": framework,
         "device": target.target.device,
-        "options": dict(target.target.options),
+        # Which framework is meant was for the bot to know; workers refuse options that are not their own.
+        "options": {key: value for key, value in target.target.options if key != "framework"},
         "threads": limits.threads,
         "mapping": load_op_mapping(framework).message(),
         **options.get(framework, {}),
