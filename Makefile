@@ -37,7 +37,7 @@ test: lint types
 
 # The main job on a fresh machine: a pull request's diff against a real OneFlow, its baseline and PyTorch.
 demo: $(STAMP)
-	$(call demo,oneflow,oneflow==0.9.0,examples/oneflow-interpolate.patch)
+	$(call demo,oneflow,oneflow==0.9.0,examples/oneflow-layer-norm.patch)
 
 demo-torch: $(STAMP)
 	$(call demo,torch,torch==2.13.0,examples/torch-normalize.patch)
