@@ -29,6 +29,10 @@ def op_infos() -> Dict[Tuple[str, str], Any]:
     }
 
 
+OTHER_DEVICES = ("_mps", "_cuda", "_xpu", "_meta")
+"""Ends of the names of tests that never run on a CPU."""
+
+
 def _applies(decoration: Any, dtype: Optional[torch.dtype]) -> bool:
     active = decoration.active_if
     return (
@@ -36,6 +40,7 @@ def _applies(decoration: Any, dtype: Optional[torch.dtype]) -> bool:
         and decoration.device_type in (None, "cpu")
         and (decoration.dtypes is None or dtype in decoration.dtypes)
         and decoration.cls_name in NUMERIC_TESTS | {None}
+        and not (decoration.test_name or "").endswith(OTHER_DEVICES)
     )
 
 
