@@ -22,7 +22,7 @@ app = typer.Typer(
 
 CacheDir = Annotated[
     Path | None,
-    typer.Option("--cache-dir", help="Where environments are kept. [default: the user's cache]"),
+    typer.Option("--cache-dir", help="Where environments are kept. Default: the user's cache."),
 ]
 Backend = Annotated[
     str | None,
@@ -93,7 +93,7 @@ def prepare(
 @app.command()
 def doctor(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Environments to check. [default: all]")
+        list[str] | None, typer.Argument(help="Environments to check. Default: all.")
     ] = None,
     cache_dir: CacheDir = None,
     torch_backend: Backend = None,
