@@ -224,7 +224,7 @@ def run(
     source: Annotated[list[str] | None, typer.Option(help="opinfo, moduleinfo.")] = None,
     dtype: Annotated[
         list[str] | None,
-        typer.Option(help="dtypes by comma, or all. [default: float32; with --op: all]"),
+        typer.Option(help="dtypes by comma, or all. Default: float32; with --op: all."),
     ] = None,
     budget: BudgetOption = None,
     seed: SeedOption = 0,
@@ -287,7 +287,10 @@ def changes(
 
 @app.command()
 def ops(
-    framework: FrameworkOption = None,
+    framework: Annotated[
+        str | None,
+        typer.Option("--framework", help="Whose names to look up: a framework or a requirement."),
+    ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
