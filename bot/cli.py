@@ -33,6 +33,8 @@ from bot.run import resume as resume_run
 from bot.run import run as run_plan
 from bot.targets.environment_store import EnvironmentStore
 from bot.targets.envs_cli import app as envs_app
+from bot.targets.worker_process import WorkerDeath
+from bot.worker.protocol import ProtocolError
 from bot.workshop import Workshop
 
 DEFAULT_OUT = Path("opdiff-report")
@@ -331,19 +333,24 @@ def main() -> None:
 
 
 def _exit_code(command: Callable[[], Any]) -> int:
-    error = Console(stderr=True, highlight=False, soft_wrap=True)
+    error = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
     try:
         code = command()  # outside standalone mode, typer returns an Exit's code instead of raising
     except Exit as stop:
         return stop.exit_code
     except TyperException as problem:
-        error.print(f"error: {escape(_one_line(problem))} (opdiff --help tells more)")
+        said = " ".join(problem.format_message().split())
+        if said:  # without a command there is nothing to say: typer has shown the help
+            error.print(f"error: {escape(log_line(said))} (opdiff --help tells more)")
         return ExitCode.INCOMPLETE
     except (KeyboardInterrupt, Abort):
         error.print("interrupted; what was measured is kept: go on with opdiff run --resume DIR")
         return ExitCode.INCOMPLETE
     except EXPECTED_ERRORS as problem:
         error.print(f"error: {escape(_one_line(problem))}")
+        return ExitCode.INCOMPLETE
+    except (WorkerDeath, ProtocolError) as problem:
+        error.print(f"error: a worker gave no answer: {escape(_one_line(problem))}")
         return ExitCode.INCOMPLETE
     except OSError as problem:
         error.print(
@@ -354,4 +361,4 @@ def _exit_code(command: Callable[[], Any]) -> int:
 
 
 def _one_line(problem: Exception) -> str:
-    return " ".join(str(problem).split()) or type(problem).__name__
+    return log_line(" ".join(str(problem).split())) or type(problem).__name__
