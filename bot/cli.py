@@ -136,7 +136,7 @@ def _show(results: Results, folder: Path, as_json: bool) -> None:
         sys.stdout.write((folder / "results.json").read_text(encoding="utf-8"))
     else:
         written = read_results(folder / "results.json")
-        print_summary(Console(highlight=False, soft_wrap=True), written, folder / "report.md")
+        print_summary(Console(highlight=False, soft_wrap=True, emoji=False), written, folder / "report.md")
 
 
 def print_changes(console: Console, found: Changes) -> None:
@@ -284,7 +284,7 @@ def changes(
     if as_json:
         _print_json(to_json(found))
     else:
-        print_changes(Console(highlight=False, soft_wrap=True), found)
+        print_changes(Console(highlight=False, soft_wrap=True, emoji=False), found)
 
 
 @app.command()
@@ -302,7 +302,7 @@ def ops(
     if as_json:
         _print_json(table.to_json())
     else:
-        table.print(Console(highlight=False, soft_wrap=True))
+        table.print(Console(highlight=False, soft_wrap=True, emoji=False))
 
 
 @app.command()
@@ -321,7 +321,7 @@ def replay(
     if as_json:
         _print_json(replay_json(shown))
     else:
-        print_replay(Console(highlight=False, soft_wrap=True), shown)
+        print_replay(Console(highlight=False, soft_wrap=True, emoji=False), shown)
     raise typer.Exit(ExitCode.FINDINGS if shown.differs else ExitCode.CLEAN)
 
 
