@@ -13,6 +13,7 @@ from bot.errors import OpDiffError
 from bot.judge import judge
 from bot.measure import Measured, Measurement
 from bot.oracle.compare import Comparator
+from bot.oracle.roles import releases_of
 from bot.oracle.sides import unique_labels
 from bot.plan import Plan
 from bot.prefetch import Prefetched
@@ -23,6 +24,7 @@ from bot.report.write import write_report
 from bot.run_directory import RunDirectory
 from bot.summary import Story, summarise
 from bot.targets.job import PoolTarget
+from bot.targets.pool import TargetFacts
 from bot.workshop import Workshop
 
 
@@ -43,11 +45,6 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
     plan, progress = assignment.plan, workshop.progress
     started = workshop.now()
     labels = unique_labels([target.label for target in assignment.targets])
-    comparator = Comparator(
-        labels,
-        [target.environment.framework for target in assignment.targets],
-        [f"{t.environment.digest}:{t.target.device}" for t in assignment.targets],
-    )
     measured = Measured()
     for entry in directory.entries():
         measured.add(entry)
@@ -60,6 +57,7 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         entries = entries_of(plan, groups, source.index())
         progress.step(f"running on {', '.join(labels)}")
         facts = pool.facts()
+        comparator = comparator_of(assignment, labels, facts)
         programs = Prefetched(source.programs(requests(plan, entries), counts))
         deadline = None if plan.budget is None else workshop.clock() + plan.budget
         try:
@@ -79,6 +77,21 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
     progress.step("writing the report")
     write_report(directory.path, results, judged.bundles)
     return results
+
+
+def comparator_of(
+    assignment: Assignment, labels: Sequence[str], facts: Sequence[TargetFacts]
+) -> Comparator:
+    """What compares the targets' outcomes, told which of them are one build, or builds of one release."""
+    targets = assignment.targets
+    frameworks = [target.environment.framework for target in targets]
+    versions = [str(fact.ready.get("version", "")) for fact in facts]
+    return Comparator(
+        labels,
+        frameworks,
+        [f"{target.environment.digest}:{target.target.device}" for target in targets],
+        releases=releases_of(assignment.plan.roles, frameworks, versions),
+    )
 
 
 def groups_of(plan: Plan, index: OpIndex) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from rich.markup import escape
 from bot.errors import OpDiffError
 from bot.oracle.compare import Comparator
 from bot.oracle.finding import Mismatch
+from bot.oracle.roles import Role, releases_of
 from bot.programs.program import Program, digest
 from bot.programs.source import SourcedProgram
 from bot.report.escape import log_line
@@ -36,7 +37,12 @@ def replay_finding(folder: Path, workshop: Workshop, candidate: str | None = Non
     loaded = load_finding(folder)
     targets = [_target(spec, loaded, candidate, workshop) for spec in _specs(loaded)]
     with workshop.pool(targets, [folder.resolve()]) as pool:
-        ready = pool.facts()[0].ready
+        facts = pool.facts()
+        ready = facts[0].ready
+        frameworks = [target.environment.framework for target in targets]
+        versions = [str(fact.ready.get("version", "")) for fact in facts]
+        roles: list[Role] = [target.role for target in loaded.record.targets]
+        releases = releases_of(roles, frameworks, versions)
 
         def run(finding: LoadedFinding) -> Sequence[RawOutcome]:
             (result,) = pool.run([Job(0, finding.blob, finding.program.op)])
@@ -45,9 +51,9 @@ def replay_finding(folder: Path, workshop: Workshop, candidate: str | None = Non
         def compare(
             program: Program, blob: bytes, labels: Sequence[str], outcomes: Sequence[RawOutcome]
         ) -> Sequence[Mismatch]:
-            frameworks = [target.environment.framework for target in targets]
             sourced = SourcedProgram(blob, digest(blob), program.op)
-            return Comparator(labels, frameworks).compare(sourced, outcomes).mismatches
+            comparator = Comparator(labels, frameworks, releases=releases)
+            return comparator.compare(sourced, outcomes).mismatches
 
         return replay(
             folder, run, compare, str(ready.get("processor", "")), str(ready.get("capability", ""))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from packaging.version import InvalidVersion, Version
+
 from bot.oracle.tensors import Party
 
 Role = Literal["candidate", "baseline", "peer"]
@@ -39,3 +41,24 @@ def players(parties: Sequence[Party], roles: Sequence[Role]) -> dict[str, Player
         if sum(player.role == role for player in made.values()) > 1:
             raise ValueError(f"there is more than one {role}")
     return made
+
+
+def releases_of(
+    roles: Sequence[Role], frameworks: Sequence[str], versions: Sequence[str]
+) -> tuple[str, ...]:
+    """Which targets are builds of one release, for :class:`bot.oracle.compare.Comparator`: equal strings, "" for peers.
+
+    A candidate and its baseline are when their versions are equal up to what follows the release's number
+    (``2.13.0a0+git1234`` and ``2.13.0+cpu``): what one supports, the other must.
+    """
+    return tuple(
+        "" if role == "peer" else f"{framework} {_release_number(version)}"
+        for role, framework, version in zip(roles, frameworks, versions, strict=True)
+    )
+
+
+def _release_number(version: str) -> str:
+    try:
+        return Version(version).base_version
+    except InvalidVersion:
+        return version
