@@ -18,6 +18,7 @@ from bot.targets.outcome import Outcome
 
 Array = npt.NDArray[Any]
 Mode = Literal["values", "must_raise", "must_not_raise", "repeat", "crash", "hang", "memory"]
+_LACKS = ("unsupported", "refused")
 _DEATHS: dict[str, Mode] = {"crash": "crash", "hang": "hang", "memory": "memory"}
 
 
@@ -52,7 +53,7 @@ def expect(bundle: FindingBundle, program: Program, data: memoryview) -> Expecta
     source, right = _right(bundle, subject)
     if subject.outcome.status == "ok" and right.status == "exception":
         return Expectation(subject, "must_raise", source)
-    if subject.outcome.status == "exception" and right.status == "ok":
+    if subject.outcome.status in ("exception", *_LACKS) and right.status == "ok":
         return Expectation(subject, "must_not_raise", source)
     initial = InitialTensors(program, data)
     tensors = tuple(
@@ -71,8 +72,10 @@ def _subject(bundle: FindingBundle) -> TargetOutcome:
     """The blamed target; undecided: one that died, else the candidate, else the first."""
     if not bundle.outcomes:
         raise ReproError("no outcomes of its program are at hand")
-    ran = [e for e in bundle.outcomes if e.outcome.status not in ("unsupported", "refused")]
-    blamed = [entry for entry in ran if entry.label in bundle.finding.blamed]
+    ran = [e for e in bundle.outcomes if e.outcome.status not in _LACKS]
+    # To lack something is a mismatch only where another build of the same release has it.
+    able = bundle.outcomes if bundle.finding.kind == "refuses" else ran
+    blamed = [entry for entry in able if entry.label in bundle.finding.blamed]
     dead = [entry for entry in ran if entry.outcome.status in _DEATHS]
     among = blamed or dead or ran
     if not among:

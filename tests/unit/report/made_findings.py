@@ -45,6 +45,11 @@ def raised(message: str = "no") -> Outcome:
     return Outcome("exception", call=0, error=Error("RuntimeError", message))
 
 
+def lacking(message: str = "mul() got an unexpected keyword argument") -> Outcome:
+    """What a candidate says of something that its baseline has."""
+    return Outcome("unsupported", call=0, error=Error("TypeError", message))
+
+
 def died(signal: str, status: Any = "crash") -> Outcome:
     return Outcome(status, death=Death(signal, "last words", True))
 

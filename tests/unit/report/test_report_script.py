@@ -341,6 +341,7 @@ RIGHT = made.ok(made.tensor("output", "r0", np.array([2, 4, 6], np.float32)))
         ("shape", made.ok(made.tensor("output", "r0", np.array([[2, 4, 6]], np.float32))), "shape"),
         ("dtype", made.ok(made.tensor("output", "r0", np.array([2.0, 4, 6]), "float64")), "dtype"),
         ("refuses", made.raised(), "raise"),
+        ("refuses", made.lacking(), "raise"),
         ("crash", made.died("SIGFPE"), "fpe"),
         ("crash", made.died("SIGABRT"), "abort"),
         ("crash", made.died("exit 3"), "exit3"),
