@@ -13,7 +13,7 @@ from bot.errors import OpDiffError
 from bot.judge import judge
 from bot.measure import Measured, Measurement
 from bot.oracle.compare import Comparator
-from bot.oracle.roles import releases_of
+from bot.oracle.roles import held_to
 from bot.oracle.sides import unique_labels
 from bot.plan import Plan
 from bot.prefetch import Prefetched
@@ -82,7 +82,7 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
 def comparator_of(
     assignment: Assignment, labels: Sequence[str], facts: Sequence[TargetFacts]
 ) -> Comparator:
-    """What compares the targets' outcomes, told which of them are one build, or builds of one release."""
+    """What compares the targets' outcomes, told which are one build, and what a candidate must support."""
     targets = assignment.targets
     frameworks = [target.environment.framework for target in targets]
     versions = [str(fact.ready.get("version", "")) for fact in facts]
@@ -90,7 +90,7 @@ def comparator_of(
         labels,
         frameworks,
         [f"{target.environment.digest}:{target.target.device}" for target in targets],
-        releases=releases_of(assignment.plan.roles, frameworks, versions),
+        held_to=held_to(labels, assignment.plan.roles, frameworks, versions),
     )
 
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 from bot.errors import OpDiffError
 from bot.oracle.compare import Comparator
 from bot.oracle.finding import Mismatch
-from bot.oracle.roles import Role, releases_of
+from bot.oracle.roles import Role, held_to
 from bot.programs.program import Program, digest
 from bot.programs.source import SourcedProgram
 from bot.report.escape import log_line
@@ -42,7 +42,6 @@ def replay_finding(folder: Path, workshop: Workshop, candidate: str | None = Non
         frameworks = [target.environment.framework for target in targets]
         versions = [str(fact.ready.get("version", "")) for fact in facts]
         roles: list[Role] = [target.role for target in loaded.record.targets]
-        releases = releases_of(roles, frameworks, versions)
 
         def run(finding: LoadedFinding) -> Sequence[RawOutcome]:
             (result,) = pool.run([Job(0, finding.blob, finding.program.op)])
@@ -52,7 +51,8 @@ def replay_finding(folder: Path, workshop: Workshop, candidate: str | None = Non
             program: Program, blob: bytes, labels: Sequence[str], outcomes: Sequence[RawOutcome]
         ) -> Sequence[Mismatch]:
             sourced = SourcedProgram(blob, digest(blob), program.op)
-            comparator = Comparator(labels, frameworks, releases=releases)
+            support = held_to(labels, roles, frameworks, versions)
+            comparator = Comparator(labels, frameworks, held_to=support)
             return comparator.compare(sourced, outcomes).mismatches
 
         return replay(

@@ -4,8 +4,8 @@ What is compared, in this order:
 
 - **deaths**: a crash, hang or exceeded memory is a mismatch of its own, between the sides that died alike and the rest.
   Only where *every* target hangs or exceeds its memory is the program too big, and counted as not compared.
-- **unsupported and refused** outcomes are coverage: counted with their reason, never a mismatch, save between two builds
-  of one release (a candidate and its baseline), where it is ``refuses``: something was taken away. What lacks only
+- **unsupported and refused** outcomes are coverage: counted with their reason, never a mismatch, save where a candidate
+  lacks what its baseline of the same release has, which is ``refuses``: something was taken away. What lacks only
   gradients is compared in everything else.
 - **exception against result**: ``refuses`` (``accepts`` when the program is an error input, which PyTorch documents to
   raise), with the place where each side stopped. Two targets that raise agree when they stopped in the same phase
@@ -50,8 +50,8 @@ class Comparator:
     """Compares outcomes of one fixed list of targets; keeps what it has learned of their headers.
 
     ``labels`` must be unique (:func:`bot.oracle.sides.unique_labels`). ``builds`` says which targets run the same build of
-    a framework on the same device (equal strings); by default those whose labels are equal up to ``#2``. ``releases`` says
-    which are builds of one release (equal strings, "" for none): a candidate and its baseline.
+    a framework on the same device (equal strings); by default those whose labels are equal up to ``#2``. ``held_to`` says
+    for each target whose support it must keep, by label, "" for nobody's (:func:`bot.oracle.roles.held_to`).
     Raises ValueError when the lists don't fit each other.
     """
 
@@ -61,15 +61,15 @@ class Comparator:
         frameworks: Sequence[str],
         builds: Sequence[str] | None = None,
         conventions: Conventions | None = None,
-        releases: Sequence[str] | None = None,
+        held_to: Sequence[str] | None = None,
     ) -> None:
         builds = [label.partition("#")[0] for label in labels] if builds is None else builds
         if len(set(labels)) != len(labels):
             raise ValueError("two targets have the same label; unique_labels tells them apart")
-        releases = [""] * len(labels) if releases is None else releases
-        if not len(labels) == len(frameworks) == len(builds) == len(releases) or not labels:
+        held_to = [""] * len(labels) if held_to is None else held_to
+        if not len(labels) == len(frameworks) == len(builds) == len(held_to) or not labels:
             raise ValueError("labels, frameworks and builds must name the same targets")
-        self.parties = tuple(map(Party, labels, frameworks, builds, releases))
+        self.parties = tuple(map(Party, labels, frameworks, builds, held_to))
         self.conventions = load_conventions() if conventions is None else conventions
         self._layouts = Layouts()
 

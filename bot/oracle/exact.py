@@ -116,20 +116,18 @@ class ExactComparison:
     # support
 
     def _withdrawn(self) -> list[Mismatch]:
-        """What one build of a release supports and another does not: a candidate has taken something away."""
+        """What a target lacks that it must keep: a candidate has taken something away.
+
+        Where the baseline raises or dies it supports nothing that could be taken away.
+        """
         found: list[Mismatch] = []
-        for release in sorted({party.release for party in self._parties if party.release}):
-            of_it = [
-                i
-                for i, party in enumerate(self._parties)
-                if party.release == release and self._outcomes[i].status not in _DEATHS
-            ]
-            lacks = [self._outcomes[i].status in ("unsupported", "refused") for i in of_it]
-            if any(lacks) and not all(lacks):
-                reasons = [
-                    _reason(self._outcomes[i]) for i, no in zip(of_it, lacks, strict=True) if no
-                ]
-                found.append(self._event("refuses", of_it, lacks, min(reasons)))
+        places = {party.label: place for place, party in enumerate(self._parties)}
+        for index, party in enumerate(self._parties):
+            kept = places.get(party.held_to)
+            lacks = self._outcomes[index].status in ("unsupported", "refused")
+            if lacks and kept is not None and self._outcomes[kept].status == "ok":
+                note = _reason(self._outcomes[index])
+                found.append(self._event("refuses", (index, kept), (True, False), note))
         return found
 
     # exceptions

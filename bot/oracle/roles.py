@@ -43,17 +43,29 @@ def players(parties: Sequence[Party], roles: Sequence[Role]) -> dict[str, Player
     return made
 
 
-def releases_of(
-    roles: Sequence[Role], frameworks: Sequence[str], versions: Sequence[str]
+def held_to(
+    labels: Sequence[str],
+    roles: Sequence[Role],
+    frameworks: Sequence[str],
+    versions: Sequence[str],
 ) -> tuple[str, ...]:
-    """Which targets are builds of one release, for :class:`bot.oracle.compare.Comparator`: equal strings, "" for peers.
+    """Whose support each target must keep, by label, for :class:`bot.oracle.compare.Comparator`; "" for nobody's.
 
-    A candidate and its baseline are when their versions are equal up to what follows the release's number
-    (``2.13.0a0+git1234`` and ``2.13.0+cpu``): what one supports, the other must.
+    A candidate is held to its baseline when they are of one release: when their versions are equal up to what follows
+    the release's number (``2.13.0a0+git1234`` and ``2.13.0+cpu``). A candidate may support more than its baseline.
     """
+    releases = [
+        (framework, _release_number(version))
+        for framework, version in zip(frameworks, versions, strict=True)
+    ]
+    baselines = {
+        release: label
+        for label, role, release in zip(labels, roles, releases, strict=True)
+        if role == "baseline"
+    }
     return tuple(
-        "" if role == "peer" else f"{framework} {_release_number(version)}"
-        for role, framework, version in zip(roles, frameworks, versions, strict=True)
+        baselines.get(release, "") if role == "candidate" else ""
+        for role, release in zip(roles, releases, strict=True)
     )
 
 

@@ -29,13 +29,13 @@ _SIDE_EFFECT_ROLES = ("side-effect", "parameter", "buffer")
 class Party:
     """Who made an outcome. ``build`` is equal for targets that run the same build on the same device.
 
-    ``release`` is equal for a candidate and the baseline that it is a change of: what one supports, the other must.
+    ``held_to`` is the label of the target whose support it must keep: a candidate's baseline of the same release.
     """
 
     label: str
     framework: str
     build: str
-    release: str = ""
+    held_to: str = ""
 
 
 @dataclass(frozen=True)
