@@ -14,6 +14,7 @@ from bot.judge import judge
 from bot.measure import Measured, Measurement
 from bot.oracle.compare import Comparator
 from bot.oracle.roles import held_to
+from bot.oracle.settle import Settlement
 from bot.oracle.sides import unique_labels
 from bot.plan import Plan
 from bot.prefetch import Prefetched
@@ -30,18 +31,22 @@ from bot.workshop import Workshop
 
 @dataclass(frozen=True)
 class Assignment:
-    """A plan with what it needs to be carried out. ``notes`` go into the report; ``failed`` targets did not start."""
+    """A plan with what it needs to be carried out: nothing is run without targets. ``notes`` go into the report."""
 
     plan: Plan
     targets: tuple[PoolTarget, ...]
     changes: Changes | None = None
     notes: tuple[str, ...] = ()
     shortfalls: tuple[str, ...] = ()  # why the run is incomplete whatever it measures
-    untestable: dict[str, str] = field(default_factory=dict[str, str])  # op -> why it is not run
+    untestable: dict[str, str] = field(
+        default_factory=dict[str, str]
+    )  # op -> why what runs of it does not count
 
 
 def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Workshop) -> Results:
     """Run, judge and report. Raises TargetError, OpDiffError; what was measured is on disk whatever happens."""
+    if not assignment.targets:
+        return _report_nothing_run(assignment, directory, workshop)
     plan, progress = assignment.plan, workshop.progress
     started = workshop.now()
     labels = unique_labels([target.label for target in assignment.targets])
@@ -76,6 +81,21 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
     results = summarise(story)
     progress.step("writing the report")
     write_report(directory.path, results, judged.bundles)
+    return results
+
+
+def _report_nothing_run(
+    assignment: Assignment, directory: RunDirectory, workshop: Workshop
+) -> Results:
+    """The report of a plan that has nothing to run. No worker is started and no environment made."""
+    plan = assignment.plan.model_copy(update={"targets": ()})
+    now = workshop.now()
+    story = Story(
+        plan, (), (), Measured(), SourceCounts(), Settlement((), 0, ()), assignment.changes,
+        assignment.notes, assignment.shortfalls, assignment.untestable, now, now,
+    )  # fmt: skip
+    results = summarise(story)
+    write_report(directory.path, results, ())
     return results
 
 

@@ -93,6 +93,9 @@ def assign(plan: Plan, changes: Changes, changeset: ChangeSet, workshop: Worksho
     """Prepare the plan's environments, the candidate's first, and note what this candidate cannot test."""
     progress = workshop.progress
     progress.step(f"{len(changes.ops)} changed ops: {', '.join(plan.ops or ()) or 'none'}")
+    if not changes.ops:  # documentation, CI, tests: there is nothing to make environments for
+        notes = ("no op is changed: nothing was run", *changes.notes, *_tests(changes))
+        return Assignment(plan, (), changes, notes, tuple(_unmapped(changes)))
     progress.step("preparing environments")
     candidate = make_candidate(plan, changes.framework, changeset, workshop)
     targets = tuple(
@@ -164,5 +167,9 @@ def _shortfalls(changes: Changes, candidate: Environment | Overlay) -> Iterator[
     if isinstance(candidate, Overlay):
         for hunk in candidate.rejected:
             yield f"a hunk does not apply to the release, so it was not tested: {hunk}"
+    yield from _unmapped(changes)
+
+
+def _unmapped(changes: Changes) -> Iterator[str]:
     for unmapped in changes.unmapped:
         yield f"{unmapped.file} is changed, and no op could be proven from it: {unmapped.why}"
