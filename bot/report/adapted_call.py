@@ -17,14 +17,15 @@ class NotAdaptedError(ValueError):
 
 
 def adapted(call: Call, rows: Mapping[str, OpRow]) -> Call:
-    """The call with its framework's argument names, order and defaults. Raises NotAdaptedError."""
+    """The call with its framework's own form, argument names, order and defaults. Raises NotAdaptedError."""
     row = rows.get(call.fn)
-    args, kwargs = list(call.args), _without_defaults(call)
+    fn, args, kwargs = call.fn, list(call.args), _without_defaults(call)
     if row is not None:
         if row.unsupported:
             raise NotAdaptedError(f"{call.fn}: {row.unsupported}")
+        fn = row.same_as or fn
         args, kwargs = _adapt(row, args, kwargs)
-    return call.model_copy(update={"args": args, "kwargs": kwargs})
+    return call.model_copy(update={"fn": fn, "args": args, "kwargs": kwargs})
 
 
 def _without_defaults(call: Call) -> dict[str, Value]:

@@ -6,6 +6,7 @@ of findings stays readable: whole sections give way to one line that says how ma
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -89,6 +90,8 @@ def render_report(results: Results, scripts: Mapping[str, str]) -> str:
         "values": values,
         "form": form,
         "command": command,
+        "replay_command": replay_command,
+        "shell": shlex.join,
         "unsupported": unsupported,
     }
     return environment.get_template("report.md.j2").render(shown)
@@ -227,8 +230,6 @@ def unsupported(row: OpCoverage) -> str:
 
 def command(target: TargetFacts, finding: FindingRow) -> str:
     """The shell command that runs a finding's script on a target's interpreter; "" when that is not known."""
-    import shlex
-
     if not target.python or not finding.folder:
         return ""
     words: list[str] = []
@@ -237,6 +238,11 @@ def command(target: TargetFacts, finding: FindingRow) -> str:
     if target.library_paths:
         words.append(f"LD_LIBRARY_PATH={shlex.quote(':'.join(target.library_paths))}")
     return " ".join([*words, shlex.quote(target.python), shlex.quote(f"{finding.folder}/repro.py")])
+
+
+def replay_command(finding: FindingRow) -> str:
+    """The shell command that runs a finding again, whatever its folder is called."""
+    return shlex.join(["opdiff", "replay", finding.folder])
 
 
 def _paths(results: Results) -> dict[str, str]:

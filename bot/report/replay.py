@@ -47,7 +47,7 @@ def targets_by_path(targets: Sequence[TargetFacts]) -> tuple[str, ...]:
     """Specs that name a file on this machine: somebody's program, which a folder from elsewhere must not choose."""
     return tuple(
         spec
-        for spec in (target.spec or target.label for target in targets)
+        for spec in ((target.spec or target.label).strip() for target in targets)
         if spec.startswith("python=") or "/" in spec or spec.split(":")[0].endswith(".whl")
     )
 

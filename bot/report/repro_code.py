@@ -1,7 +1,8 @@
 """A Program as Python source for one framework: tensors with exact bytes and layouts, calls as people write them.
 
-Nothing of a program reaches the source as it is: names become identifiers, strings go through ``repr``, op names and
-dtypes must be dotted identifiers, else :class:`ReproError`.
+Nothing of a program reaches the source as it is: names become identifiers, strings go through ``repr``, op names must
+be on the workers' own list, dtypes and the like on closed ones, else :class:`ReproError`. The list is what counts: from
+a framework's module an attribute's name leads to ``builtins.exec``.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from bot.programs.validation import ITEM_BYTES, MAX_DEPTH
 from bot.report.adapted_call import NotAdaptedError, adapted
 from bot.report.dialect import Dialect
 from bot.report.literals import array_code, carried, carrier, literal
-from bot.targets.op_mapping import OpRow
+from bot.targets.op_mapping import OpRow, op_names
 from bot.targets.outcome import DTYPES
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-_FLOATS = {"nan": "nan", "inf": "inf", "-inf": "-inf", "-0.0": "-0.0"}
-# What a script must never call even when a program that claims to have run says so: all else of a framework's
-# tensor functions computes, these reach files, code or processes.
-_FORBIDDEN = re.compile(
-    r"^(utils|package|library|testing|multiprocessing|distributed|_\w+)\.|"
-    r"(^|\.)(os|sys|io|hub|jit|ops|classes|serialization|load\w*|save\w*|compile|from_file|storage\w*|register\w*|"
-    r"apply_|map_|map2_|__(init|new|del|class|dict|subclasshook|reduce|reduce_ex|getattribute|getattr|setattr|delattr|"
-    r"globals|builtins|import|setstate|getstate|torch_function|torch_dispatch)\w*__)(\.|$)"
+_OWN_MODULE = re.compile(r"[a-z]+\.nn\.[A-Z][A-Za-z0-9]*", re.ASCII)
+_LAYOUTS = frozenset("strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc".split())
+_MEMORY_FORMATS = frozenset(
+    "contiguous_format channels_last channels_last_3d preserve_format".split()
 )
-_ATEN = re.compile(r"ops\.aten\.\w+(\.[A-Za-z]\w*)?", re.ASCII)
+_CONSTANTS: Mapping[str, Collection[str]] = {
+    "dtype": ITEM_BYTES, "layout": _LAYOUTS, "memory_format": _MEMORY_FORMATS,
+}  # fmt: skip
+"""Kind of argument -> the attributes of a framework that may be one; a worker takes no others."""
+_FLOATS = {"nan": "nan", "inf": "inf", "-inf": "-inf", "-0.0": "-0.0"}
 RESERVED: frozenset[str] = frozenset(
     "np sys base64 zlib subprocess run main stored check to_numpy nan inf EXPECTED DEVICE seed time os math torch "
     "oneflow dict float complex slice Ellipsis".split()
@@ -180,18 +181,21 @@ class ProgramCode:
     # Values.
 
     def _entry(self, entry: dict[str, Any], depth: int) -> str:
-        if "ref" in entry:
-            path = [int(index) for index in entry.get("path", [])]
-            return self.identifier(str(entry["ref"])) + "".join(f"[{index}]" for index in path)
-        if len(entry) != 1:
+        if "ref" not in entry and len(entry) != 1:
             raise ReproError("an argument is not in the grammar")
-        ((key, inner),) = entry.items()
+        key = "ref" if "ref" in entry else next(iter(entry))
         try:
-            return self._keyed(key, inner, depth)
+            if key == "ref":
+                return self._reference(entry)
+            return self._keyed(key, entry[key], depth)
         except (TypeError, ValueError, IndexError) as problem:
             if isinstance(problem, ReproError):
                 raise
             raise ReproError(f"the argument {key[:40]!r} is not in the grammar") from None
+
+    def _reference(self, entry: dict[str, Any]) -> str:
+        path = [int(index) for index in entry.get("path", [])]
+        return self.identifier(str(entry["ref"])) + "".join(f"[{index}]" for index in path)
 
     def _keyed(self, key: str, inner: Any, depth: int) -> str:
         if key == "tuple":
@@ -207,8 +211,10 @@ class ProgramCode:
         if key == "complex":
             parts = [_special(p) if isinstance(p, str) else repr(float(p)) for p in inner]
             return f"complex({parts[0]}, {parts[1]})"
-        if key in ("dtype", "layout", "memory_format"):
-            return f"{self._module}.{dotted(inner, f'a {key}')}"
+        if key in _CONSTANTS:
+            if inner not in _CONSTANTS[key]:
+                raise ReproError(f"{str(inner)[:80]!r} is not the name of a {key}")
+            return f"{self._module}.{inner}"
         if key == "device":
             return repr(self._device if inner == "target" else dotted(inner, "a device"))
         if key == "generator":
@@ -225,37 +231,34 @@ class ProgramCode:
     # Calls.
 
     def _function(self, fn: str) -> str:
+        self._require_op(fn)
+        return f"{self._module}.{fn.removeprefix(f'{self._module}.')}"
+
+    def _require_op(self, fn: Any) -> None:
+        """Raise ReproError for a name that is not on the workers' list of callables."""
         name = dotted(fn, "an op")
-        if _FORBIDDEN.search(name) and not _ATEN.fullmatch(name):
+        own = _OWN_MODULE.fullmatch(name) and name.startswith(f"{self._module}.")
+        if name not in op_names() and not own:
             raise ReproError(f"{name!r} is not a tensor op")
-        prefix, _, rest = name.partition(".")
-        if prefix == self._module and rest:
-            name = rest
-        return f"{self._module}.{name}"
 
     def _call(self, call: Call) -> str:
         try:
             call = adapted(call, self._rows)
         except NotAdaptedError as problem:
             raise ReproError(str(problem)) from None
+        self._require_op(call.fn)
         args = [self.value(value) for value in call.args]
         keywords = self._keywords(call.kwargs)
         if call.fn == "nn.Module.__call__" and args:
             return f"{args[0]}({', '.join(args[1:] + keywords)})"
         owner, _, method = call.fn.rpartition(".")
         if owner in ("Tensor", "nn.Module") and args:
-            return self._method(dotted(call.fn, "an op"), method, args, keywords)
+            return _method(method, args, keywords)
         if owner.startswith("Tensor.") and method == "__get__":
-            self._function(owner)
+            if len(args) != 1:
+                raise ReproError(f"{call.fn} takes one tensor")
             return f"{_operand(args[0])}.{owner.removeprefix('Tensor.')}"
         return f"{self._function(call.fn)}({', '.join(args + keywords)})"
-
-    def _method(self, fn: str, method: str, args: list[str], keywords: list[str]) -> str:
-        self._function(fn)
-        receiver, rest = _operand(args[0]), args[1:]
-        if method == "__getitem__" and len(rest) == 1 and not keywords:
-            return f"{receiver}[{rest[0]}]"
-        return f"{receiver}.{method}({', '.join(rest + keywords)})"
 
     def _keywords(self, kwargs: Mapping[str, Value]) -> list[str]:
         plain = {k: v for k, v in kwargs.items() if k.isidentifier() and not keyword.iskeyword(k)}
@@ -385,3 +388,10 @@ def _special(text: Any) -> str:
 def _operand(code: str) -> str:
     """An expression that an attribute can be taken of."""
     return code if re.fullmatch(r"[A-Za-z_]\w*(\[\d+\])*", code) else f"({code})"
+
+
+def _method(method: str, args: list[str], keywords: list[str]) -> str:
+    receiver, rest = _operand(args[0]), args[1:]
+    if method == "__getitem__" and len(rest) == 1 and not keywords:
+        return f"{receiver}[{rest[0]}]"
+    return f"{receiver}.{method}({', '.join(rest + keywords)})"

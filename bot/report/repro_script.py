@@ -26,6 +26,7 @@ from bot.report.script_check import passes
 from bot.targets.op_mapping import OpRow, load_op_mapping
 
 REPEATS = 20
+MAX_SCRIPT_BYTES = 32 << 20  # more is no script that anybody opens; `opdiff replay` needs none
 
 
 def repro_script(bundle: FindingBundle) -> str:
@@ -71,6 +72,10 @@ def repro_script(bundle: FindingBundle) -> str:
         "limit": bundle.memory_bytes if expectation.mode == "memory" else bundle.hang_seconds,
     }
     source = _template().render(fields)
+    if len(source) > MAX_SCRIPT_BYTES:
+        raise ReproError(
+            f"the script would have over {MAX_SCRIPT_BYTES >> 20} MiB: replay it instead"
+        )
     try:
         compile(source, "repro.py", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:

@@ -9,7 +9,7 @@ from bot.programs.program import ProgramError
 from bot.report.bundle import FindingBundle
 from bot.report.files import write_atomically
 from bot.report.finding_folder import write_finding
-from bot.report.markdown import render_report
+from bot.report.markdown import MAX_SCRIPT_CHARACTERS, render_report
 from bot.report.results import FindingRow, Results, write_results
 from bot.report.rows import clip, finding_row
 
@@ -31,8 +31,11 @@ def write_report(out: Path, results: Results, bundles: Iterable[FindingBundle]) 
             notes.append(clip(f"{bundle.finding.op}: no folder was written: {error}"))
             continue
         rows.append(written.row)
-        if len(scripts) < 200 and written.script:
-            scripts[bundle.finding.fingerprint] = written.script
+        if (
+            written.script
+        ):  # one character over the limit tells the report that it is too long to show
+            shown = written.script[: MAX_SCRIPT_CHARACTERS + 1]
+            scripts[bundle.finding.fingerprint] = shown
     full = results.model_copy(update={"findings": tuple(rows), "notes": tuple(notes)})
     write_results(out / "results.json", full)
     report = out / "report.md"

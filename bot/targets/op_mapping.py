@@ -6,6 +6,7 @@ the rest; a worker gets them with its ``hello`` and adapts each call, so that no
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,3 +81,10 @@ def load_op_mapping(framework: str, folder: Path = FOLDER) -> OpMapping:
     except (yaml.YAMLError, ValidationError, OSError) as error:
         line = " ".join(str(error).split())[:300]
         raise MappingError(f"{path.name}: {line}") from None
+
+
+@cache
+def op_names() -> frozenset[str]:
+    """Every canonical op name that a worker may have: ``bot/worker/ops/names.txt``."""
+    lines = (FOLDER / "names.txt").read_text(encoding="ascii").splitlines()
+    return frozenset(line.strip() for line in lines if not line.startswith("#"))

@@ -258,3 +258,13 @@ def test_gradient_is_named_once() -> None:
     results = made.results(findings=(row(kind="gradient", mismatches=(mismatch,)),))
     assert "| `mul` | `gradient of x` | the candidate (strong) |" in render_report(results, {})
     assert printed(results, terminal=False).startswith("mul  gradient of x  candidate")
+
+
+def test_commands_are_quoted_for_a_shell() -> None:
+    run = made.RUN.model_copy(
+        update={"command": ("opdiff", "run", "--target", 'python="/a b/python":cpu')}
+    )
+    hostile = row().model_copy(update={"folder": "findings/x; touch y"})
+    text = render_report(made.results(findings=(hostile,)).model_copy(update={"run": run}), {})
+    assert "opdiff run --target 'python=\"/a b/python\":cpu'" in text
+    assert "opdiff replay 'findings/x; touch y'" in text

@@ -90,3 +90,7 @@ def test_targets_that_name_a_file_are_told_apart() -> None:
     )
     targets = [TargetFacts(label=spec) for spec in specs]
     assert targets_by_path(targets) == specs[1:5]
+
+
+def test_blanks_before_a_spec_hide_no_path() -> None:
+    assert targets_by_path([TargetFacts(label=" python=evil:cpu")]) == ("python=evil:cpu",)

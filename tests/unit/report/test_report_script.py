@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import bot.report.repro_script as repro_script_module
 from bot.programs.builder import ProgramBuilder, member
 from bot.programs.program import Call, Origin, Program, decode
 from bot.report.bundle import FindingBundle, TargetOutcome
@@ -21,7 +22,7 @@ from bot.report.dialect import dialects
 from bot.report.literals import array_code, literal
 from bot.report.repro_code import ProgramCode, ReproError
 from bot.report.repro_script import repro_script
-from bot.targets.op_mapping import OpRow
+from bot.targets.op_mapping import OpRow, load_op_mapping
 
 
 def code(program: Program, framework: str = "torch", data: bytes = b"") -> ProgramCode:
@@ -30,7 +31,7 @@ def code(program: Program, framework: str = "torch", data: bytes = b"") -> Progr
 
 def one_call(fn: str, *args: Any, **kwargs: Any) -> str:
     """The source of one call on a tensor named x."""
-    builder = ProgramBuilder("op")
+    builder = ProgramBuilder("neg")
     x = builder.tensor("x", np.float32(1))
     builder.call(fn, x, *args, **kwargs)
     program, data = decode(builder.blob())
@@ -49,13 +50,13 @@ def one_call(fn: str, *args: Any, **kwargs: Any) -> str:
         ("r0 = torch.full(x, float(\"-inf\"))", ("full", (float("-inf"),), {})),
         ("r0 = torch.full(x, -0.0)", ("full", (-0.0,), {})),
         ("r0 = torch.full(x, complex(1.0, nan))", ("full", (complex(1, float("nan")),), {})),
-        ("r0 = torch.op(x, 'a', [True, None, 1])", ("op", ("a", [True, None, 1]), {})),
-        ("r0 = torch.op(x, torch.Size([1, 2]))", ("op", ({"size": [1, 2]},), {})),
-        ("r0 = torch.op(x, {'k': x})", ("op", ({"dict": [["k", {"ref": "x"}]]},), {})),
-        ("r0 = torch.op(x, torch.nn.functional.relu)", ("op", ({"fn": "nn.functional.relu"},), {})),
-        ("r0 = torch.op(x, 'cpu', torch.channels_last)",
-         ("op", ({"device": "target"}, {"memory_format": "channels_last"}), {})),
-        ("r0 = torch.op(x, generator=torch.Generator().manual_seed(3))", ("op", (), {"generator": {"generator": 3}})),
+        ("r0 = torch.neg(x, 'a', [True, None, 1])", ("neg", ("a", [True, None, 1]), {})),
+        ("r0 = torch.neg(x, torch.Size([1, 2]))", ("neg", ({"size": [1, 2]},), {})),
+        ("r0 = torch.neg(x, {'k': x})", ("neg", ({"dict": [["k", {"ref": "x"}]]},), {})),
+        ("r0 = torch.neg(x, torch.nn.functional.relu)", ("neg", ({"fn": "nn.functional.relu"},), {})),
+        ("r0 = torch.neg(x, 'cpu', torch.channels_last)",
+         ("neg", ({"device": "target"}, {"memory_format": "channels_last"}), {})),
+        ("r0 = torch.neg(x, generator=torch.Generator().manual_seed(3))", ("neg", (), {"generator": {"generator": 3}})),
         ("r0 = torch.ops.aten._safe_softmax.default(x)", ("ops.aten._safe_softmax.default", (), {})),
     ],
 )  # fmt: skip
@@ -70,7 +71,8 @@ def test_calls_are_written_as_people_write_them(source: str, call: tuple[str, An
         "os.system", "load", "hub.load", "jit.script", "utils.cpp_extension.load", "ops.load_library", "Tensor.__init__",
         "Tensor.__reduce_ex__", "Tensor.__class__", "classes.load_library", "Tensor.apply_", "x(); import os", "add\n",
         "import", "a.b.import", "", "a..b", "save", "compile", "_C._jit", "Tensor.__dict__.__get__",
-        "serialization.load", "Tensor.register_hook", "ops.aten.x.__init__",
+        "serialization.load", "Tensor.register_hook", "ops.aten.x.__init__", "builtins.exec", "importlib.import_module",
+        "ctypes.CDLL", "types.builtins.exec", "torch.os.system", "torch.nn.Linear.__init__", "oneflow.nn.Graph",
     ],
 )  # fmt: skip
 def test_names_that_are_no_tensor_op_are_refused(fn: str) -> None:
@@ -84,12 +86,13 @@ def test_names_that_are_no_tensor_op_are_refused(fn: str) -> None:
         {"dtype": "float32; x"}, {"dtype": 1}, {"device": "cpu')"}, {"float": "1); evil("}, {"float": 1},
         {"complex": [1]}, {"complex": ["x", 1]}, {"unknown": 1}, {"a": 1, "b": 2}, {"generator": "1; x"},
         {"slice": [1]}, {"fn": "os.system"}, {"fn": ["x"]}, {"tuple": 1}, {"dict": [1]}, {"size": None},
-        {"layout": "a b"}, {"memory_format": None},
+        {"layout": "a b"}, {"memory_format": None}, {"dtype": "hub.load"}, {"layout": "os"}, {"dtype": ["float32"]},
+        {"ref": "x", "path": ["a"]}, {"ref": "x", "path": 1},
     ],
 )  # fmt: skip
 def test_values_outside_the_grammar_are_refused(value: Any) -> None:
     with pytest.raises(ReproError):
-        one_call("op", value)
+        one_call("neg", value)
 
 
 hostile_text = st.text() | st.sampled_from(
@@ -110,13 +113,13 @@ hostile_text = st.text() | st.sampled_from(
 
 @given(hostile_text, hostile_text, hostile_text, hostile_text)
 def test_hostile_strings_reach_no_code(name: str, text: str, keyword: str, label: str) -> None:
-    builder = ProgramBuilder("op")
+    builder = ProgramBuilder("neg")
     names = [name[:100], f"{name[:100]}2", "run"]
     tensors = [builder.tensor(n, np.array([1.0, 2.0], np.float32)) for n in names if n]
     if len({str(t["ref"]) for t in tensors}) != len(tensors):
         return
     result = builder.call(
-        "op", tensors[0], text, result="result \N{BULLET} of it", **{keyword: text}
+        "neg", tensors[0], text, result="result \N{BULLET} of it", **{keyword: text}
     )
     builder.output(result)
     wrong = made.ok(made.tensor("output", "result \N{BULLET} of it", np.array([1], np.float32)))
@@ -132,7 +135,7 @@ def test_hostile_strings_reach_no_code(name: str, text: str, keyword: str, label
     tree = ast.parse(repro_script(bundle))
     run = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "run")
     calls = [ast.unparse(n.func) for n in ast.walk(run) if isinstance(n, ast.Call)]
-    assert set(calls) <= {"torch.manual_seed", "torch.set_num_threads", "torch.tensor", "torch.op"}
+    assert set(calls) <= {"torch.manual_seed", "torch.set_num_threads", "torch.tensor", "torch.neg"}
     constants = [n.value for n in ast.walk(run) if isinstance(n, ast.Constant)]
     assert text in constants
     assert {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Import)} == {
@@ -488,15 +491,33 @@ def test_deep_nesting_is_refused() -> None:
     for _ in range(40):
         value = [value]
     program = Program(
-        op="op", calls=[Call(fn="op", args=[value], result="r")], origin=Origin(source="x")
+        op="neg", calls=[Call(fn="neg", args=[value], result="r")], origin=Origin(source="x")
     )
     with pytest.raises(ReproError, match="deep"):
         code(program).calls()
 
 
-def mapped(row: dict[str, Any], *args: Any, fn: str = "op", **kwargs: Any) -> str:
+def test_a_getter_without_a_tensor_is_refused() -> None:
+    program = Program(
+        op="T", calls=[Call(fn="Tensor.T.__get__", result="r")], origin=Origin(source="x")
+    )
+    with pytest.raises(ReproError, match="one tensor"):
+        code(program).calls()
+
+
+def test_another_form_is_called_where_the_framework_lacks_this_one() -> None:
+    builder = ProgramBuilder("clone")
+    builder.call("clone", builder.tensor("x", np.float32(1)))
+    program, data = decode(builder.blob())
+    rows = load_op_mapping("oneflow").ops
+    assert ProgramCode(program, data, dialects()["oneflow"], "cpu", rows).calls() == [
+        "r0 = x.clone()"
+    ]
+
+
+def mapped(row: dict[str, Any], *args: Any, fn: str = "neg", **kwargs: Any) -> str:
     """The source of one call on x under one mapping row."""
-    builder = ProgramBuilder("op")
+    builder = ProgramBuilder("neg")
     builder.call(fn, builder.tensor("x", np.float32(1)), *args, **kwargs)
     program, data = decode(builder.blob())
     rows = {fn: OpRow.model_validate({"source": "made up"} | row)}
@@ -506,17 +527,17 @@ def mapped(row: dict[str, Any], *args: Any, fn: str = "op", **kwargs: Any) -> st
 @pytest.mark.parametrize(
     ("source", "row", "args", "kwargs"),
     [
-        ("torch.op(x, b=1, c=2)", {"positional": ["a", "b", "c"], "keep": 1}, (1, 2), {}),
-        ("torch.op(x, beta=1)", {"rename": {"b": "beta"}}, (), {"b": 1}),
-        ("torch.op(x)", {"drop": {"b": [None]}}, (), {"b": None}),
-        ("torch.op(x, b=1)", {"drop": {"b": [None, True]}}, (), {"b": 1}),
-        ("torch.op(x)", {"drop": {"b": []}}, (), {"b": 5}),
-        ("torch.op(x, alpha=0.01)", {"defaults": {"alpha": 0.01}}, (), {}),
-        ("torch.op(x, alpha=2)", {"defaults": {"alpha": 0.01}}, (), {"alpha": 2}),
-        ("torch.op(x, dtype=torch.int64)", {"defaults": {"dtype": {"dtype": "int64"}}}, (), {}),
-        ("torch.op(x, [0, 1])", {"pack": 1}, (0, 1), {}),
-        ("torch.op(x, [0, 1])", {"pack": 1}, ([0, 1],), {}),
-        ("torch.op(x, b=False)", {"only": {"b": [False]}}, (), {"b": False}),
+        ("torch.neg(x, b=1, c=2)", {"positional": ["a", "b", "c"], "keep": 1}, (1, 2), {}),
+        ("torch.neg(x, beta=1)", {"rename": {"b": "beta"}}, (), {"b": 1}),
+        ("torch.neg(x)", {"drop": {"b": [None]}}, (), {"b": None}),
+        ("torch.neg(x, b=1)", {"drop": {"b": [None, True]}}, (), {"b": 1}),
+        ("torch.neg(x)", {"drop": {"b": []}}, (), {"b": 5}),
+        ("torch.neg(x, alpha=0.01)", {"defaults": {"alpha": 0.01}}, (), {}),
+        ("torch.neg(x, alpha=2)", {"defaults": {"alpha": 0.01}}, (), {"alpha": 2}),
+        ("torch.neg(x, dtype=torch.int64)", {"defaults": {"dtype": {"dtype": "int64"}}}, (), {}),
+        ("torch.neg(x, [0, 1])", {"pack": 1}, (0, 1), {}),
+        ("torch.neg(x, [0, 1])", {"pack": 1}, ([0, 1],), {}),
+        ("torch.neg(x, b=False)", {"only": {"b": [False]}}, (), {"b": False}),
     ],
 )
 def test_scripts_call_what_the_worker_called(
@@ -540,3 +561,9 @@ def test_module_classes_are_not_given_their_own_defaults() -> None:
         "r0 = torch.nn.ReLU()",
         "r1 = torch.nn.ReLU(dtype=torch.float64)",
     ]
+
+
+def test_a_script_of_many_mebibytes_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repro_script_module, "MAX_SCRIPT_BYTES", 1000)
+    with pytest.raises(ReproError, match="replay"):
+        repro_script(made.doubled_bundle())
