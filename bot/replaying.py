@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from bot.errors import OpDiffError
-from bot.oracle.compare import Comparator
+from bot.oracle.compare import Comparator, Comparison
 from bot.oracle.finding import Mismatch
 from bot.oracle.roles import Role, held_to
 from bot.programs.program import Program, digest
@@ -53,11 +53,22 @@ def replay_finding(folder: Path, workshop: Workshop, candidate: str | None = Non
             sourced = SourcedProgram(blob, digest(blob), program.op)
             support = held_to(labels, roles, frameworks, versions)
             comparator = Comparator(labels, frameworks, held_to=support)
-            return comparator.compare(sourced, outcomes).mismatches
+            comparison = comparator.compare(sourced, outcomes)
+            if not comparison.mismatches and not comparison.counts.compared:
+                raise OpDiffError(f"{folder}: nothing was compared: {_why_not(comparison, labels)}")
+            return comparison.mismatches
 
         return replay(
             folder, run, compare, str(ready.get("processor", "")), str(ready.get("capability", ""))
         )
+
+
+def _why_not(comparison: Comparison, labels: Sequence[str]) -> str:
+    """``torch==2.13.0:cpu: refused: ...``, for each target: a program that ran nowhere is no fault that is gone."""
+    return "; ".join(
+        log_line(f"{label}: {status.status}{': ' if status.reason else ''}{status.reason}", 500)
+        for label, status in zip(labels, comparison.statuses, strict=True)
+    )
 
 
 def _specs(loaded: LoadedFinding) -> list[str]:
