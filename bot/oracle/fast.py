@@ -16,7 +16,7 @@ import numpy as np
 from bot.oracle.counts import ROLE_FIELD, Counts, TargetStatus
 from bot.oracle.signature import first_line
 from bot.oracle.tolerance import ASSERT_CLOSE, base_dtype
-from bot.targets.outcome import DTYPES, RawOutcome
+from bot.targets.outcome import DTYPES, UNREADABLE, RawOutcome
 from bot.worker.protocol import ProtocolError, decode_header
 
 MAX_CACHED: Final = 50_000  # headers
@@ -119,7 +119,7 @@ def read_layout(header: bytes) -> Layout:
             if comparable
             else Counts()
         )
-    except (KeyError, TypeError, ValueError) as problem:
+    except UNREADABLE as problem:
         raise ProtocolError(f"an outcome that does not add up: {problem!r}"[:300]) from None
     return Layout(at, tuple(segments), counts, TargetStatus(status, reason), comparable)
 

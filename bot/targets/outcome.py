@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import ml_dtypes
 import numpy as np
@@ -42,6 +42,8 @@ Role = Literal["output", "intermediate", "side-effect", "gradient", "parameter",
 STATUSES = frozenset(("ok", "exception", "unsupported", "refused"))
 ROLES = frozenset(("output", "intermediate", "side-effect", "gradient", "parameter", "buffer"))
 MAX_RANK = 64
+MAX_TEXT = 4_000  # characters
+MAX_DEPTH = 16  # of a value's nesting, as in programs
 
 DTYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype(name)
@@ -157,16 +159,53 @@ def decode_outcome(raw_header: bytes, payload: bytes) -> Outcome:
             call=None if header["call"] is None else int(header["call"]),
             error=None if error is None else Error(_text(error["type"]), _text(error["message"])),
             tensors=_tensors(header["tensors"], payload),
-            values=tuple((_role(r), _text(n), _path(p), v) for r, n, p, v in header["values"]),
+            values=tuple(
+                (_role(r), _text(n), _path(p), _value(v)) for r, n, p, v in header["values"]
+            ),
             absent=tuple(_text(name) for name in header["absent"]),
         )
-    except (KeyError, TypeError, ValueError) as problem:
+    except UNREADABLE as problem:
         raise ProtocolError(f"an outcome that does not add up: {problem!r}"[:300]) from None
 
 
+UNREADABLE: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError, OverflowError)
+"""What reading fields that do not add up raises: ``1e999``, which JSON allows, is an infinity that no int can hold."""
+
+
 def _text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > 4_000:
+    """A short text as UTF-8 can hold it: JSON's escapes can say half of a character."""
+    if not isinstance(value, str) or len(value) > MAX_TEXT:
         raise ValueError("expected a short string")
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
+def _value(value: Any, depth: int = 0) -> Any:
+    """A result that is no tensor, in the program's value grammar."""
+    if depth > MAX_DEPTH:
+        raise ValueError("a value is nested too deep")
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list):
+        return [_value(item, depth + 1) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return _wrapped(
+            {_text(k): _value(v, depth + 1) for k, v in cast("dict[str, Any]", value).items()}
+        )
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number that JSON does not have")
+    return value
+
+
+def _wrapped(value: dict[str, Any]) -> dict[str, Any]:
+    """A value with the grammar's wrapper, whose content must be what the wrapper says."""
+    if "float" in value:
+        float(value["float"])
+    if "complex" in value:
+        real, imaginary = value["complex"]
+        _ = float(real), float(imaginary)
+    for name in ("tuple", "size"):
+        if not isinstance(value.get(name, []), list):
+            raise ValueError(f"a {name} that is no list")
     return value
 
 
