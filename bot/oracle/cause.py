@@ -116,14 +116,20 @@ def group(programs: Iterable[FailingProgram]) -> list[Cause]:
     ]
 
 
-def joined(causes: Sequence[Cause]) -> list[Cause]:
+def joined(causes: Sequence[Cause], candidate: str = "", baseline: str = "") -> list[Cause]:
     """Causes whose sides are another's with some targets missing go into that other one, behind its own programs.
 
-    Where two others could take it in (with and against a peer, say), it stays on its own.
+    Where two others could take it in (with and against a peer, say), it stays on its own. So does one on which the
+    candidate has no baseline, before one that it shares with it: that would call it known, which nobody has seen.
     """
     takers: dict[CauseKey, CauseKey] = {}
     for cause in causes:
-        wider = [other.key for other in causes if _is_restriction(cause.key, other.key)]
+        wider = [
+            other.key
+            for other in causes
+            if _is_restriction(cause.key, other.key)
+            and not _becomes_known(cause.key.sides, other.key.sides, candidate, baseline)
+        ]
         widest = [key for key in wider if not any(_is_restriction(key, other) for other in wider)]
         if len(widest) == 1:
             takers[cause.key] = widest[0]
@@ -134,6 +140,13 @@ def joined(causes: Sequence[Cause]) -> list[Cause]:
         if cause.key in takers:
             programs[takers[cause.key]] += cause.programs
     return [Cause(key, tuple(found)) for key, found in programs.items()]
+
+
+def _becomes_known(narrow: Sides, wide: Sides, candidate: str, baseline: str) -> bool:
+    """Whether only the wide sides have the baseline, and have it with the candidate."""
+    there = {label for side in narrow for label in side}
+    shared = any(candidate in side and baseline in side for side in wide)
+    return shared and candidate in there and baseline not in there
 
 
 def _is_restriction(narrow: CauseKey, wide: CauseKey) -> bool:

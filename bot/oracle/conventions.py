@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from bot.oracle.difference import is_floating, widened
 from bot.oracle.initial import InitialTensors
-from bot.programs.program import Value
+from bot.programs.program import Program, Value
 from bot.targets.outcome import DTYPES
 
 Array = npt.NDArray[Any]
@@ -71,9 +71,20 @@ class DtypeConvention(_Row):
     source: str
 
 
+class Unordered(_Row):
+    """A result whose elements come in any order when an argument has a value."""
+
+    name: str
+    ops: list[str]
+    argument: str
+    value: bool | int | str
+    source: str
+
+
 class Conventions(_Row):
     """The whole table."""
 
+    unordered: list[Unordered] = []
     zero_sign: list[ZeroSign] = []
     elements: list[Convention] = []
     dtypes: list[DtypeConvention] = []
@@ -103,6 +114,14 @@ class Conventions(_Row):
             ):
                 return row.name
         return None
+
+    def is_unordered(self, op: str, program: Program) -> bool:
+        """Whether the program asks for a result in no particular order."""
+        return any(
+            op in row.ops
+            and any(call.kwargs.get(row.argument) == row.value for call in program.calls)
+            for row in self.unordered
+        )
 
     def excused(self, op: str, place: Place) -> Iterator[tuple[str, Array]]:
         """The name and mask (of the tensor's shape) of every convention that speaks of elements of this tensor."""

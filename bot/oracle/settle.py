@@ -62,7 +62,10 @@ def settle(
     runner = Runner(rerun, comparator.parties)
     progress(f"{len(ordered)} programs mismatch: asking the float64 witness")
     refined = refine(ordered, comparator, runner, to_float64)
-    causes = joined(group(_failing(refined)))
+    by_role = {player.role: label for label, player in cast.items()}
+    causes = joined(
+        group(_failing(refined)), by_role.get("candidate", ""), by_role.get("baseline", "")
+    )
     progress(f"{len(causes)} causes: running each again")
     by_digest = {case.digest: case for case in ordered}
     confirmations = confirm(causes, by_digest, comparator, runner)

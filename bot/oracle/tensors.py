@@ -70,12 +70,14 @@ class TensorRules:
         self._op = op
         self._conventions = conventions
         self._zero_sign = op in conventions.zero_sign_ops
+        self._unordered = conventions.is_unordered(op, initial.program)
         self.by_contract = 0
         self.by_convention = 0
 
     def compare(self, key: Key, subjects: Sequence[Subject]) -> Mismatch | None:
         """Compare a tensor's place on at least two targets."""
-        if self._origin.uninitialised or (self._origin.random and self._builds(subjects) > 1):
+        by_build = self._origin.random or self._unordered
+        if self._origin.uninitialised or (by_build and self._builds(subjects) > 1):
             self.by_contract += 1
         pairs: dict[tuple[int, int], _Pair] = {}
         excused: set[str] = set()
@@ -119,6 +121,8 @@ class TensorRules:
             return self._other_dtype(key, a.party, a.tensor, b.party, b.tensor, excused)
         dtype = a.tensor.dtype
         if self._origin.uninitialised or a.unwritten or b.unwritten:
+            return _Pair(None)
+        if self._unordered and a.party.build != b.party.build:
             return _Pair(None)
         if self._origin.random and a.party.build != b.party.build:
             kind = contract_kind(x, y, self._finite_inputs)

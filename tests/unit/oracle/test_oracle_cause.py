@@ -34,3 +34,17 @@ def test_a_chain_joins_the_widest() -> None:
     mid = (("a", "b"), ("d",))
     narrow = (("a",), ("d",))
     assert [c.key.sides for c in joined([cause(narrow), cause(mid), cause(wide)])] == [wide]
+
+
+def test_what_the_baseline_cannot_run_is_not_called_known() -> None:
+    """The candidate may support more than its baseline: what is wrong there is its own."""
+    known = (("base", "candidate"), ("peer",))
+    unseen = (("candidate",), ("peer",))
+    found = joined([cause(unseen), cause(known)], "candidate", "base")
+    assert {c.key.sides for c in found} == {known, unseen}
+
+
+def test_what_the_candidate_cannot_run_is_known_all_the_same() -> None:
+    known = (("base", "candidate"), ("peer",))
+    found = joined([cause((("base",), ("peer",))), cause(known)], "candidate", "base")
+    assert [c.key.sides for c in found] == [known]

@@ -11,6 +11,8 @@ from hypothesis.extra import numpy as hnp
 from made_outcomes import out, outcome, program, raised
 
 from bot.oracle.compare import compare
+from bot.oracle.conventions import load_conventions
+from bot.programs.builder import ProgramBuilder
 from bot.programs.program import Origin
 from bot.targets.outcome import RawOutcome
 
@@ -99,3 +101,15 @@ def test_a_changed_element_is_found(array, index, factor):
     if found:
         assert found[0].difference.first_index == (index,)
         assert found[0].difference.differing == 1
+
+
+def test_unsorted_unique_is_compared_in_no_order() -> None:
+    """[1, 2, 3] and [3, 1, 2] are both right when nobody asked for an order, and only then."""
+    conventions = load_conventions()
+    for kwargs, unordered in (({"sorted": False}, True), ({"sorted": True}, False), ({}, False)):
+        builder = ProgramBuilder("unique")
+        result = builder.call(
+            "unique", builder.tensor("x", np.array([3.0, 1.0, 2.0], "f4")), **kwargs
+        )
+        builder.output(result)
+        assert conventions.is_unordered("unique", builder.program()) is unordered

@@ -68,6 +68,18 @@ def test_the_candidate_fixes_its_baseline():
     assert (finding.status, finding.verdict, finding.blamed) == ("fixed", "upstream", (BASELINE,))
 
 
+def test_what_only_the_candidate_supports_is_not_hidden_by_what_is_known():
+    """The baseline has the op in float64 alone, wrong; the candidate brings float32, wrong as well."""
+    lacks = outcome(status="unsupported", phase="forward", error=("UnsupportedError", "float32"))
+
+    def float64_only(decoded, x):
+        return WRONG(decoded, x) if x.dtype == np.float64 else lacks
+
+    made = [program("square", [1.0, 2.0], kind) for kind in ("f4", "f8")]
+    findings = settled(check(WRONG, float64_only, RIGHT), made).findings
+    assert sorted(str(finding.status) for finding in findings) == ["changed", "known"]
+
+
 def test_all_three_differ():
     other = with_gradient(np.square, lambda x: 4 * x)
     (finding,) = settled(check(WRONG, other, RIGHT), [program("square")]).findings
