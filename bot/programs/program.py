@@ -91,8 +91,8 @@ class Backward(_Model):
 class Tolerance(_Model):
     """An op's own tolerance override: ``|a - b| <= atol + rtol * |b|`` (absolute, relative)."""
 
-    atol: float = Field(ge=0)
-    rtol: float = Field(ge=0)
+    atol: float = Field(ge=0, allow_inf_nan=False)
+    rtol: float = Field(ge=0, allow_inf_nan=False)
 
 
 class Origin(_Model):
@@ -131,7 +131,7 @@ class Program(_Model):
     state: dict[
         Name, dict[Name, Name]
     ] = {}  # module result -> parameter or buffer name -> tensor name
-    seed: int = 0
+    seed: int = Field(default=0, ge=-(1 << 63), lt=1 << 63)
     origin: Origin
 
     def inputs(self) -> list[TensorSpec]:
@@ -167,12 +167,13 @@ def split(blob: bytes) -> tuple[bytes, memoryview]:
 def decode(blob: bytes) -> tuple[Program, memoryview]:
     """The validated program and its data section.
 
-    Checks what a worker relies on: storages lie inside the data, every tensor inside its storage, every name is
-    defined once and before its use. Raises ProgramError.
+    Checks what workers and reports rely on: storages lie inside the data, every tensor inside its storage and within
+    a bound of elements, every name is defined once and before its use, every number is finite. Raises ProgramError.
     """
     text, data = split(blob)
     try:
-        program = Program.model_validate_json(text)
+        # Strict: a worker reads the same JSON without pydantic's conversions.
+        program = Program.model_validate_json(text, strict=True)
     except (ValidationError, RecursionError) as error:
         first = str(error).replace("\n", "; ")[:300]
         raise ProgramError(f"not a program: {first}") from None
