@@ -173,10 +173,14 @@ UNREADABLE: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError, Over
 
 
 def _text(value: object) -> str:
-    """A short text as UTF-8 can hold it: JSON's escapes can say half of a character."""
     if not isinstance(value, str) or len(value) > MAX_TEXT:
         raise ValueError("expected a short string")
-    return value.encode("utf-8", "backslashreplace").decode()
+    return _whole(value)
+
+
+def _whole(text: str) -> str:
+    """A text as UTF-8 can hold it: JSON's escapes can say half of a character."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _value(value: Any, depth: int = 0) -> Any:
@@ -184,7 +188,7 @@ def _value(value: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise ValueError("a value is nested too deep")
     if isinstance(value, str):
-        return _text(value)
+        return _whole(value)
     if isinstance(value, list):
         return [_value(item, depth + 1) for item in cast("list[Any]", value)]
     if isinstance(value, dict):

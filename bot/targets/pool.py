@@ -53,6 +53,7 @@ class _Pending:
 class _Run:
     """The state of one call of :meth:`Pool.run`."""
 
+    lanes: Sequence[Lane]
     events: SimpleQueue[Event | None]
     inboxes: list[SimpleQueue[Batch | None]]
     places: dict[int, int]  # a lane's number -> its place among the outcomes
@@ -165,7 +166,8 @@ class Pool:
             raise RuntimeError("the pool is already running jobs, or is closed")
         self._state.stopping = False
         places = {lane.number: place for place, lane in enumerate(self._lanes)}
-        run = _Run(SimpleQueue(), [SimpleQueue() for _ in self._lanes], places)
+        lanes = tuple(self._lanes)
+        run = _Run(lanes, SimpleQueue(), [SimpleQueue() for _ in lanes], places)
         self._state.running = run
         run.threads = [
             threading.Thread(
@@ -174,7 +176,7 @@ class Pool:
                 name=f"lane {lane.target.label}",
                 daemon=True,
             )
-            for lane, inbox in zip(self._lanes, run.inboxes, strict=True)
+            for lane, inbox in zip(run.lanes, run.inboxes, strict=True)
         ]
         run.lanes_running = len(run.threads)
         try:
@@ -216,11 +218,12 @@ class Pool:
     # -- one run ------------------------------------------------------------------------------------
 
     def _end(self, run: _Run) -> None:
-        for lane, inbox in zip(self._lanes, run.inboxes, strict=True):
+        """End a run, which may be that of a view, by whichever of them is closed first."""
+        for lane, inbox in zip(run.lanes, run.inboxes, strict=True):
             if run.pending or run.lanes_running:
                 lane.stop()
             inbox.put(None)
-        for lane, thread in zip(self._lanes, run.threads, strict=True):
+        for lane, thread in zip(run.lanes, run.threads, strict=True):
             while (
                 thread.is_alive()
             ):  # a stop can fall between two of the lane's own checks: say it again

@@ -337,6 +337,12 @@ class TestViews:
             threading.Timer(0.1, pool.stop).start()
             assert list(results) == []
 
+    def test_closing_the_pool_ends_a_view_that_an_error_left_unfinished(self):
+        with standin_pool(standin_target(), standin_target()) as pool:
+            results = pool.only(1).run(jobs([ANSWER, {"do": "sleep", "seconds": 60}, ANSWER]))
+            next(results)
+        assert list(results) == []
+
     def test_renew(self, pair):
         before = value(run_all(pair, [{"do": "attempt", "what": "pid"}])[0])
         pair.renew()
