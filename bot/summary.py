@@ -154,9 +154,15 @@ def _counts(story: Story) -> Counts:
         side_effects=compared["side_effects"],
         parameters=compared["parameters"] + compared["buffers"],
         exceptions=compared["exceptions"],
-        skipped={clip(reason): count for reason, count in skipped.most_common(MAX_REASONS)},
+        skipped=_most_frequent(skipped, MAX_REASONS),
         dismissed={"float64": rounding} if rounding else {},
     )
+
+
+def _most_frequent(reasons: Counter[str], most: int) -> dict[str, int]:
+    """The most frequent reasons, by name among equals: results arrive in no fixed order, and a report has one."""
+    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    return {clip(reason): count for reason, count in ordered[:most]}
 
 
 def _coverage(story: Story) -> tuple[OpCoverage, ...]:
@@ -191,7 +197,7 @@ def _op_row(
                 target=clip(label, MAX_NAME),
                 programs=counted.programs,
                 compared=target.compared,
-                unsupported=dict(unsupported.most_common(MAX_TARGET_REASONS)),
+                unsupported=_most_frequent(unsupported, MAX_TARGET_REASONS),
                 died=target.died,
             )
             for label, target, unsupported in zip(

@@ -18,7 +18,7 @@ from bot.oracle.settle import Settlement
 from bot.plan import FailOn, Plan, PlannedTarget
 from bot.programs.source import SourceCounts
 from bot.run_directory import Entry
-from bot.summary import Story, fails, summarise
+from bot.summary import MAX_REASONS, Story, fails, summarise
 from bot.targets.environment import Environment
 from bot.targets.job import PoolTarget
 from bot.targets.pool import TargetFacts
@@ -291,3 +291,14 @@ def test_who_ran_where_and_when() -> None:
         "AVX2",
         1,
     )
+
+
+def test_reasons_do_not_depend_on_the_order_of_the_results() -> None:
+    """More reasons than are kept, each once: which of them are kept, and how they are ordered, is the same."""
+    entries = [
+        entry(digest=f"d{number}", compared=1, skipped=(f"reason {number:03}",))
+        for number in range(MAX_REASONS + 50)
+    ]
+    first, second = (summarise(story(entries=made)) for made in (entries, entries[::-1]))
+    assert list(first.counts.skipped.items()) == list(second.counts.skipped.items())
+    assert first == second
