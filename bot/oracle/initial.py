@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bot.oracle.difference import is_floating
 from bot.programs.program import Program, TensorSpec
-from bot.targets.outcome import DTYPES
+from bot.targets.outcome import DTYPES, MAX_RANK
 
 Array = npt.NDArray[Any]
 
@@ -23,9 +23,12 @@ class InitialTensors:
         self._specs = {spec.name: spec for spec in program.tensors}
 
     def array(self, name: str) -> Array | None:
-        """The logical values of the tensor of this name (conj and neg bits resolved), or None when there is none."""
+        """The logical values of the tensor of this name (conj and neg bits resolved).
+
+        None when there is none, or NumPy cannot hold it (more than 64 dimensions).
+        """
         spec = self._spec(name)
-        return None if spec is None else self._array(spec)
+        return None if spec is None or len(spec.shape) > MAX_RANK else self._array(spec)
 
     def _spec(self, name: str) -> TensorSpec | None:
         """By its own name, or by ``MODULE.NAME`` for a module's parameter or buffer."""
@@ -41,16 +44,13 @@ class InitialTensors:
     def _array(self, spec: TensorSpec) -> Array:
         dtype = DTYPES[spec.dtype]
         storage = self.program.storages[spec.storage]
-        raw = self._data[storage.offset : storage.offset + storage.nbytes]
-        flat: Array = np.frombuffer(raw, dtype, storage.nbytes // dtype.itemsize)
         if 0 in spec.shape:
             return np.empty(spec.shape, dtype)
-        values: Array = np.lib.stride_tricks.as_strided(
-            flat[spec.offset :],
-            spec.shape,
-            [stride * dtype.itemsize for stride in spec.strides],
-            writeable=False,
-        )
+        raw = self._data[storage.offset : storage.offset + storage.nbytes]
+        steps = [stride * dtype.itemsize for stride in spec.strides]
+        # Not as_strided: it goes through the array interface, which has no name for the float8 types.
+        values: Array = np.ndarray(spec.shape, dtype, raw, spec.offset * dtype.itemsize, steps)
+        values.flags.writeable = False
         if spec.conj and spec.dtype != "complex32":
             values = np.conjugate(values)
         if spec.neg and spec.dtype != "complex32":

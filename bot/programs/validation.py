@@ -16,7 +16,7 @@ ITEM_BYTES: dict[str, int] = {
 """Canonical dtype name -> bytes per element."""
 
 MAX_DEPTH = 16
-MAX_RANK = 64  # what NumPy and PyTorch have
+MAX_RANK = 256  # error inputs have some more than the 64 that NumPy and PyTorch can reduce
 MAX_TENSOR_BYTES = 1 << 30
 """The most that a tensor's elements may take when each is written out: a stride of 0 makes any number of them."""
 

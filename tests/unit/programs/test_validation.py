@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from bot.oracle.initial import InitialTensors
 from bot.programs.program import ProgramError, decode, digest
 from bot.programs.validation import ITEM_BYTES
 from bot.targets.outcome import DTYPES
@@ -46,7 +47,7 @@ def test_the_small_program_is_valid() -> None:
     [
         {"shape": [1 << 40], "strides": [0]},  # a stride of 0 costs no bytes in the program
         {"shape": [0, 1 << 62], "strides": [0, 0]},
-        {"shape": [1] * 65, "strides": [1] * 65},
+        {"shape": [1] * 257, "strides": [1] * 257},
         {"shape": [5]},
         {"offset": 4},
         {"offset": -1},
@@ -66,6 +67,24 @@ def test_the_small_program_is_valid() -> None:
 def test_tensors_that_nobody_could_hold_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ProgramError):
         decode(with_tensor(**fields))
+
+
+def test_error_inputs_with_too_many_dimensions_are_programs() -> None:
+    program, data = decode(with_tensor(shape=[1] * 65, strides=[1] * 65))
+    assert InitialTensors(program, data).array("x") is None
+
+
+def test_small_floats_are_read_with_their_strides() -> None:
+    fields = {"dtype": "float8_e5m2", "shape": [2], "strides": [3], "offset": 1}
+    program, data = decode(with_tensor(**fields))
+    raw = bytearray(data)
+    raw[1], raw[4] = (
+        0x3C,
+        0xC0,
+    )  # 1 and -2: a sign bit, five of exponent with bias 15, two of mantissa
+    array = InitialTensors(program, memoryview(bytes(raw))).array("x")
+    assert array is not None
+    assert array.astype(np.float32).tolist() == [1.0, -2.0]
 
 
 @pytest.mark.parametrize(
