@@ -185,10 +185,7 @@ class ExactComparison:
             sides=tuple(
                 tuple(self._parties[targets[member]].label for member in side) for side in sides
             ),
-            observations=tuple(
-                Observation(self._parties[i].label, happened=_happened(self._outcomes[i]))
-                for i in targets
-            ),
+            observations=tuple(_observation(self._parties[i], self._outcomes[i]) for i in targets),
             note=note,
         )
 
@@ -297,6 +294,11 @@ def _status(outcome: Outcome) -> TargetStatus:
 
 def _reason(outcome: Outcome) -> str:
     return first_line(outcome.error.message or outcome.error.type) if outcome.error else ""
+
+
+def _observation(party: Party, outcome: Outcome) -> Observation:
+    confirmed = outcome.death is None or outcome.death.confirmed
+    return Observation(party.label, happened=_happened(outcome), confirmed=confirmed)
 
 
 def _happened(outcome: Outcome) -> str:

@@ -40,6 +40,7 @@ class Observation:
     shape: tuple[int, ...] | None = None
     value: str | None = None  # the first differing element, shortest text that reads back exactly
     happened: str | None = None  # "raised ValueError: ...", "died of SIGFPE", "no gradient"
+    confirmed: bool = True  # False for a death that did not come again when the program ran alone
 
 
 @dataclass(frozen=True)

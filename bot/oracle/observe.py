@@ -35,6 +35,11 @@ def dead_targets(mismatch: Mismatch) -> tuple[str, ...]:
     )
 
 
+def is_confirmed(mismatch: Mismatch) -> bool:
+    """Whether every death in it came again when the program ran alone in a fresh worker."""
+    return all(observation.confirmed for observation in mismatch.observations)
+
+
 def death_text(death: Death) -> str:
     """``died of SIGFPE``, with the line of its last words that says why."""
     if death.signal == "timeout":

@@ -2,7 +2,7 @@
 
 For each cause its smallest programs are tried in turn, up to :data:`ATTEMPTS`: the first that shows the cause in both
 runs, with every target the same in both, represents it; else the steadiest of them. A target whose two runs of one program differ from each other, by the rules for two runs of one
-build, is *unstable*. Deaths are not repeated here: the pool has confirmed each, alone in a fresh worker.
+build, is *unstable*. Deaths are not repeated here: the pool has run each again, alone in a fresh worker.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from bot.oracle.compare import Comparator, Comparison
 from bot.oracle.difference import exact_text
 from bot.oracle.exact import decoded
 from bot.oracle.finding import Evidence, Kind, Mismatch, Observation
+from bot.oracle.observe import dead_targets, is_confirmed
 from bot.oracle.rerun import Case, Runner
 from bot.oracle.tensors import same_value
 from bot.oracle.tolerance import bound_for
@@ -54,12 +55,13 @@ def confirm(
     best: dict[int, Confirmation] = {}
     for index, cause in enumerate(causes):
         if cause.key.kind in DEATHS:
-            best[index] = Confirmation(cause, cause.programs[0], "stable", (), None)
+            best[index] = _of_a_death(cause)
     for attempt in range(ATTEMPTS):
         tried = {
             index: cause.programs[attempt]
             for index, cause in enumerate(causes)
             if attempt < len(cause.programs)
+            and cause.key.kind not in DEATHS
             and (index not in best or best[index].repeat != "stable")
         }
         if not tried:
@@ -73,6 +75,17 @@ def confirm(
             ):
                 best[index] = confirmation
     return [best[index] for index in range(len(causes))]
+
+
+def _of_a_death(cause: Cause) -> Confirmation:
+    """The smallest program on which the death was confirmed; else the smallest one, and it was seen once."""
+    for program in cause.programs:
+        if is_confirmed(primary(program.mismatches)):
+            return Confirmation(cause, program, "stable", (), None)
+    program = cause.programs[0]
+    dead = dead_targets(primary(program.mismatches))
+    evidence = Evidence("repeat", "the program ran again, alone, and did not end so", dead)
+    return Confirmation(cause, program, "unrepeated", (), evidence)
 
 
 def _run_twice(

@@ -122,7 +122,8 @@ def _finding(
     facts = _facts(cause, confirmation, judgement, cast)
     decision = decisions.decide(facts)
     blamed = blame[decision.blame]
-    kind: Kind = "nondeterminism" if facts.repeat != "stable" else cause.key.kind
+    steady = facts.repeat == "stable" or facts.death
+    kind: Kind = cause.key.kind if steady else "nondeterminism"
     return Finding(
         fingerprint=fingerprint(cause.key, cast, representative.facts.argument_class),
         op=cause.key.op,

@@ -11,6 +11,7 @@ from simulated_targets import Simulation, forward, to_float64, with_gradient
 
 from bot.oracle.settle import Settlement, settle
 from bot.programs.program import Origin
+from bot.targets.outcome import Death, dead
 
 CANDIDATE, BASELINE, PEER = "oneflow@pr:cpu", "oneflow==0.9.0:cpu", "torch==2.13.0:cpu"
 
@@ -175,6 +176,18 @@ def test_a_crash_is_proved():
     assert (fixed.status, fixed.verdict) == ("fixed", "upstream")
     (peer,) = settled(check(RIGHT, RIGHT, die), [program("square")]).findings
     assert (peer.status, peer.verdict, peer.blamed) == ("known", "upstream", (PEER,))
+
+
+def test_a_death_that_did_not_come_again_is_not_proved():
+    def die(decoded, x):
+        return dead("crash", Death("SIGSEGV", "", confirmed=x.size > 2))
+
+    (once,) = settled(check(die, RIGHT, RIGHT), [program("square", [1.0])]).findings
+    assert (once.kind, once.verdict, once.status) == ("crash", "candidate", "new")
+    assert once.confidence == "weak"
+    larger = program("square", [1.0, 2.0, 3.0])
+    (proved,) = settled(check(die, RIGHT, RIGHT), [program("square", [1.0]), larger]).findings
+    assert (proved.confidence, proved.program) == ("proved", larger.digest)
 
 
 def test_a_target_that_differs_from_itself_is_flaky():

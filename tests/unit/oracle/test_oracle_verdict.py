@@ -25,6 +25,7 @@ ROWS = [
         "strong",
     ),
     (Facts(repeat="unrepeated", vote=True), "not seen again", "unstable", "weak"),
+    (Facts(death=True, repeat="unrepeated"), "a death that was seen once", "dead", "weak"),
     (Facts(death=True, position="together"), "a death", "dead", "proved"),
     (Facts(death=True, float64="strong", float64_against="others"), "a death", "dead", "proved"),
     (
