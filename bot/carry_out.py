@@ -50,6 +50,7 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
     plan, progress = assignment.plan, workshop.progress
     started = workshop.now()
     labels = unique_labels([target.label for target in assignment.targets])
+    directory.keep_builds([target.environment.digest for target in assignment.targets])
     measured = Measured()
     for entry in directory.entries():
         measured.add(entry)

@@ -3,6 +3,7 @@
 ::
 
     plan.json            the plan, written before anything runs
+    builds.json          the digests of the targets' environments, written when they are there
     journal.jsonl        one line per compared program, appended as it is measured
     failing/DIGEST.opdiff   the blob of every program with a mismatch
     findings/ report.md results.json   written at the end
@@ -16,7 +17,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -99,7 +100,7 @@ class RunDirectory:
                 f"{path} is not empty and holds no OpDiff run: give another --out, or empty it"
             )
         lock = _lock(path)
-        for name in ("journal.jsonl", "results.json", "report.md"):
+        for name in ("journal.jsonl", "builds.json", "results.json", "report.md"):
             (path / name).unlink(missing_ok=True)
         for name in ("failing", "findings"):
             shutil.rmtree(path / name, ignore_errors=True)
@@ -127,6 +128,20 @@ class RunDirectory:
         _sweep(path)
         _sweep(path / "failing")
         return cls(path, plan, lock)
+
+    def keep_builds(self, digests: Sequence[str]) -> None:
+        """Write down which builds are measured. Raises OpDiffError when the journal is of others.
+
+        A plan names a revision or a wheel's path, and what lies there can change between a run and its resumption.
+        """
+        file = self.path / "builds.json"
+        text = json.dumps(list(digests)).encode()
+        if file.is_file() and file.read_bytes() != text:
+            raise OpDiffError(
+                f"{self.path} was begun with other builds of its targets, so what it holds does not count for these: "
+                "start anew"
+            )
+        write_atomically(file, text)
 
     def record(self, entry: Entry, blob: bytes) -> None:
         """Append an entry; a failing program's blob is on disk before its line is."""

@@ -280,3 +280,20 @@ def test_a_write_that_fails_leaves_nothing_of_itself(
         write_atomically(file, b"new")
     assert file.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_run_is_resumed_with_the_builds_it_began_with(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path, PLAN) as directory:
+        directory.keep_builds(["aa", "bb"])
+        directory.record(plain("one"), b"")
+    with RunDirectory.resume(tmp_path) as directory:
+        directory.keep_builds(["aa", "bb"])
+        assert digests(directory) == ["one"]
+        with pytest.raises(OpDiffError, match="begun with other builds"):
+            directory.keep_builds(["aa", "cc"])
+
+
+def test_a_new_run_in_the_same_folder_may_have_other_builds(tmp_path: Path) -> None:
+    for build in ("aa", "cc"):
+        with RunDirectory.create(tmp_path, PLAN) as directory:
+            directory.keep_builds([build])
