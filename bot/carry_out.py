@@ -18,6 +18,7 @@ from bot.oracle.settle import Settlement
 from bot.oracle.sides import unique_labels
 from bot.plan import Plan
 from bot.prefetch import Prefetched
+from bot.programs.op_groups import group_of
 from bot.programs.op_index import OpIndex, UnknownOpError
 from bot.programs.source import SourceCounts, SourceEntry, SourceRequest
 from bot.report.results import Results
@@ -118,8 +119,8 @@ def comparator_of(
 def groups_of(plan: Plan, index: OpIndex) -> tuple[str, ...]:
     """The plan's op groups, each once.
 
-    Raises OpDiffError for an op that nobody knows, if a person named it. One that a diff changes stays: no program
-    calls it, which the report says.
+    What a person names may be short; raises OpDiffError for an op that nobody knows. An op that a diff changes is
+    meant exactly: where no program calls it, none of a namesake's may stand for it, and the report says so.
     """
     if plan.ops is None:
         return index.groups
@@ -127,11 +128,11 @@ def groups_of(plan: Plan, index: OpIndex) -> tuple[str, ...]:
 
 
 def _group_of(op: str, plan: Plan, index: OpIndex) -> str:
+    if plan.command == "check":
+        return group_of(op)
     try:
         return index.resolve(op)
     except UnknownOpError as error:
-        if plan.command == "check":
-            return op
         raise OpDiffError(str(error)) from None
 
 
