@@ -55,7 +55,6 @@ _MACRO: Final = re.compile(r"#\s*define\s+(\w+)")
 _BARE_MACRO_CALL: Final = re.compile(r"^[ \t]*[A-Z][A-Z0-9_]{2,}\(", re.MULTILINE)
 _INCLUDE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
 _DEFINE_LINE: Final = re.compile(r"[ \t]*#")
-MAX_TOKENS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -172,11 +171,15 @@ class _Segments:
 
     def _condition(self, node: Node) -> str:
         """What a ``#if`` asks, so that a change of it is a change of all that it holds; not for header guards."""
+        if node.type == "preproc_else":
+            return "#else\n"
         name = node.child_by_field_name("name") or node.child_by_field_name("condition")
         if not node.type.startswith("preproc_") or name is None:
             return ""
         code = tokenize(self._text(name)).code
-        return "" if re.fullmatch(r"\w+_(H|CUH|HPP|H_|CUH_|HPP_|_)", code) else f"#if {code}\n"
+        if re.fullmatch(r"\w+_(H|CUH|HPP|H_|CUH_|HPP_|_)", code):
+            return ""
+        return f"{node.children[0].type} {code}\n"
 
     def _is_namespace(self, node: Node) -> bool:
         """A namespace behind a macro, which the parser takes for a function."""

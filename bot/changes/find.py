@@ -14,6 +14,7 @@ from bot.changes.file_text import printable_path
 from bot.changes.frameworks import FRAMEWORKS
 from bot.changes.graph import Reached, walk
 from bot.changes.op_names import OpGroup, canonical_op
+from bot.changes.python_source import MODULE
 from bot.changes.rules import FrameworkRules, Reader
 from bot.changes.tree import Tree
 from bot.programs.op_groups import group_of
@@ -141,7 +142,7 @@ class _Search:
             names_added = {d.name for d in change.added}
             for definition in change.added:
                 self._walk(change, definition, head, definition.name not in names_removed)
-            gone = [d for d in change.removed if d.name not in names_added]
+            gone = [d for d in change.removed if d.name not in names_added or _is_nameless(d)]
             if gone and base is None:
                 base = self.rules.reader(self._base_tree())
             for definition in gone:
@@ -278,7 +279,13 @@ def _cancel_renames(changes: list[_FileChange]) -> None:
             ]
 
 
+def _is_nameless(definition: Definition) -> bool:
+    """Whether the name is a macro's, which many registrations share, and tells none of them from the others."""
+    return definition.kind == "statement" and definition.name != MODULE
+
+
 def _nameless(definition: Definition) -> str:
+    """The code with the name left out."""
     if not definition.name.isidentifier():
         return definition.code
     return re.sub(rf"(?<!:: )\b{definition.name}\b", "?", definition.code)

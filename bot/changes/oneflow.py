@@ -118,7 +118,7 @@ class OneFlowRules:
     def definitions(self, path: str, text: str) -> tuple[Definition, ...] | None:
         """The definitions of a source file; None when it cannot be parsed."""
         if path.endswith((".py", ".pyi")):
-            file = read_python(path, text, _module(path))
+            file = read_python(path, text, _module(path), tables=PYTHON_RULES.tables)
             return None if file is None else file.definitions
         if path.endswith(".td"):
             return read_tablegen(path, text)

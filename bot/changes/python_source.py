@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from bot.changes.definition import Definition, DefinitionKind
 
 MODULE = "<module>"
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Under = tuple[ast.AST, ...]
+"""What a statement stands under: conditions, exceptions that were caught, context managers."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +34,20 @@ class PythonFile:
     """(object, attribute, name assigned, line) of every ``object.attribute = name`` or ``property(name)``."""
 
 
-def read_python(file: str, text: str, module: str, compared: bool = True) -> PythonFile | None:
+def read_python(
+    file: str, text: str, module: str, compared: bool = True, tables: Collection[str] = ()
+) -> PythonFile | None:
     """Read a module; None when it is not Python that this interpreter's ``ast`` can read.
 
-    Definitions that will not be ``compared`` have no ``code``, which takes most of the time.
-
-    ``module`` is its dotted name (``pkg.__init__`` for a package), which relative imports need.
+    ``module`` is its dotted name (``pkg.__init__`` for a package), which relative imports need. Definitions that
+    will not be ``compared`` have no ``code``, which takes most of the time. The functions named in ``tables`` are
+    read statement by statement, as if those stood at module level.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
-        return _Reader(file, module, compared).read(tree)
+        return _Reader(file, module, compared, frozenset(tables)).read(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -112,8 +116,9 @@ def _is_documentation(argument: ast.expr) -> bool:
 
 
 class _Reader:
-    def __init__(self, file: str, module: str, compared: bool) -> None:
+    def __init__(self, file: str, module: str, compared: bool, tables: frozenset[str]) -> None:
         self.file = file
+        self.tables = tables
         self.compared = compared
         self.package = module.rpartition(".")[0]
         self.definitions: list[Definition] = []
@@ -129,8 +134,8 @@ class _Reader:
             if isinstance(node, ast.Assign):
                 self._attribute(node)
         clean = _WithoutDocstrings().visit(tree) if self.compared else tree
-        for statement in _flattened(clean.body):
-            self._statement(statement)
+        for statement, under in _flattened(clean.body):
+            self._statement(statement, under)
         return PythonFile(
             tuple(self.definitions), tuple(self.imports), tuple(self.stars), self.exported,
             tuple(self.bases), tuple(self.decorators), tuple(self.attributes),
@@ -146,28 +151,35 @@ class _Reader:
                 self.attributes.append((target.value.id, target.attr, name, node.lineno))
 
     def _add(self, name: str, kind: DefinitionKind, node: ast.stmt, parts: list[ast.AST]) -> None:
+        """``parts`` are what the definition consists of: itself, and what it stands under."""
         first = node.lineno
         if isinstance(node, _Function | ast.ClassDef) and node.decorator_list:
             first = min(first, node.decorator_list[0].lineno)
-        code = "\n".join(ast.dump(part) for part in parts) if self.compared else ""
+        code = self._code(parts)
         uses = names_read(parts)
         last = node.end_lineno or first
         self.definitions.append(Definition(self.file, name, kind, first, last, code, uses))
 
-    def _statement(self, node: ast.stmt) -> None:
-        if isinstance(node, _Function):
-            self._function(node, node.name, "function")
-        elif isinstance(node, ast.ClassDef):
-            self._class(node)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            self._import(node)
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            self._assignment(node)
-        elif not isinstance(node, ast.Pass):
-            self._add(MODULE, "statement", node, [node])
+    def _code(self, parts: Iterable[ast.AST]) -> str:
+        return "\n".join(map(ast.dump, parts)) if self.compared else ""
 
-    def _function(self, node: _Function, name: str, kind: DefinitionKind) -> None:
-        self._add(name, kind, node, [node])
+    def _statement(self, node: ast.stmt, under: _Under) -> None:
+        if isinstance(node, _Function) and node.name in self.tables:
+            for statement, inner in _flattened(node.body, under):
+                self._statement(statement, inner)
+        elif isinstance(node, _Function):
+            self._function(node, node.name, "function", under)
+        elif isinstance(node, ast.ClassDef):
+            self._class(node, under)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            self._import(node, under)
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            self._assignment(node, under)
+        elif not isinstance(node, ast.Pass):
+            self._add(MODULE, "statement", node, [node, *under])
+
+    def _function(self, node: _Function, name: str, kind: DefinitionKind, under: _Under) -> None:
+        self._add(name, kind, node, [node, *under])
         for decorator in node.decorator_list:
             call = decorator if isinstance(decorator, ast.Call) else None
             texts = tuple(
@@ -181,17 +193,18 @@ class _Reader:
             decorated = dotted(call.func if call else decorator) or ""
             self.decorators.append((name, decorated, texts + others))
 
-    def _class(self, node: ast.ClassDef) -> None:
-        rest: list[ast.AST] = [*node.bases, *node.keywords, *node.decorator_list]
-        for statement in _flattened(node.body):
+    def _class(self, node: ast.ClassDef, under: _Under) -> None:
+        rest: list[ast.AST] = [*node.bases, *node.keywords, *node.decorator_list, *under]
+        for statement, inner in _flattened(node.body):
             if isinstance(statement, _Function):
-                self._function(statement, f"{node.name}.{statement.name}", "method")
+                name = f"{node.name}.{statement.name}"
+                self._function(statement, name, "method", (*under, *inner))
             else:
-                rest.append(statement)
+                rest += [statement, *inner]
         self.bases.append((node.name, tuple(filter(None, map(dotted, node.bases)))))
         self._add(node.name, "class", node, rest)
 
-    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+    def _import(self, node: ast.Import | ast.ImportFrom, under: _Under) -> None:
         source = self._source(node) if isinstance(node, ast.ImportFrom) else ""
         for alias in node.names:
             if alias.name == "*":
@@ -205,7 +218,7 @@ class _Reader:
                 target = alias.name if alias.asname else local
                 self.imports.append((local, target))
             first, last = node.lineno, node.end_lineno or node.lineno
-            code = f"{local} = {target}"
+            code = f"{local} = {target}\n{self._code(under)}"
             self.definitions.append(
                 Definition(self.file, local, "import", first, last, code, frozenset({target}))
             )
@@ -217,14 +230,14 @@ class _Reader:
         kept = parts[: len(parts) - node.level + 1]
         return ".".join([*kept, *([node.module] if node.module else [])])
 
-    def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+    def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, under: _Under) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         names = [name for target in targets for name in _names(target)]
         if "__all__" in names:
             self._export(node)
             return
         for name in names or [MODULE]:
-            self._add(name, "assignment", node, [node])
+            self._add(name, "assignment", node, [node, *under])
 
     def _export(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         value = node.value
@@ -247,17 +260,21 @@ def _names(node: ast.expr) -> Iterator[str]:
             yield name
 
 
-def _flattened(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements, those inside ``if``, ``try`` and ``with`` as if they stood alone."""
+def _flattened(body: list[ast.stmt], under: _Under = ()) -> Iterator[tuple[ast.stmt, _Under]]:
+    """Statements, those inside ``if``, ``try`` and ``with`` as if they stood alone, with what they stand under."""
     for statement in body:
         if isinstance(statement, ast.If):
-            yield from _flattened([*statement.body, *statement.orelse])
+            otherwise = ast.UnaryOp(ast.Not(), statement.test)
+            yield from _flattened(statement.body, (*under, statement.test))
+            yield from _flattened(statement.orelse, (*under, otherwise))
         elif isinstance(statement, ast.Try):
-            handlers = [s for handler in statement.handlers for s in handler.body]
-            yield from _flattened(
-                [*statement.body, *handlers, *statement.orelse, *statement.finalbody]
-            )
+            yield from _flattened(statement.body, under)
+            for handler in statement.handlers:
+                caught = ast.ExceptHandler(handler.type, None, [])
+                yield from _flattened(handler.body, (*under, caught))
+            yield from _flattened(statement.orelse, (*under, ast.Constant("else")))
+            yield from _flattened(statement.finalbody, under)
         elif isinstance(statement, ast.With):
-            yield from _flattened(statement.body)
+            yield from _flattened(statement.body, (*under, *statement.items))
         else:
-            yield statement
+            yield statement, under

@@ -22,7 +22,7 @@ class PythonRules:
     """A framework's Python conventions.
 
     ``tensor_class``: the public name whose attributes are methods. ``method_decorators``: decorators whose text
-    argument names a Tensor method. ``tables``: functions that only register others. ``quiet_methods``: methods
+    argument names a Tensor method. ``tables``: functions that only register others, row by row. ``quiet_methods``: methods
     that compute nothing (printing, saving). ``not_ops``: public names, or prefixes ending in a dot, that are no op.
     """
 
@@ -63,10 +63,11 @@ class PythonWalk:
             )
         if definition.kind == "statement":
             return "a statement at module level: it may change any op of the module"
-        if definition.name in self.rules.tables:
+        owner, _, attribute = definition.name.rpartition(".")
+        if attribute in self.rules.quiet_methods:
             return ""
-        if definition.name.rpartition(".")[2] in self.rules.quiet_methods:
-            return ""
+        if definition.kind == "assignment" and owner == "Tensor":
+            return Node("public", f"{self.rules.tensor_class}.{attribute}")
         path = f"{module}.{definition.name}"
         if self._is_no_op(path):
             return "public, but no op"
