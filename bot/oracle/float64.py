@@ -6,7 +6,7 @@ PyTorch Dynamo's ``same(..., fp64_ref)``:
 
 - the float64 runs must agree with each other on every element in question, to a hundredth of the narrow tolerance.
   Where they don't, the difference is no rounding, and this witness says no more: a wrong formula is wrong in float64 too
-- a side's error is the largest distance of its result from the reference, in units of the tolerance there. A side is
+- a side's error is the largest distance of its results from the reference, in units of the tolerance there. A side is
   **wrong** when its error is over k times the best side's plus one; k = 2, 3 for half types and for fewer than 1,000 elements
 - when no side is wrong and every error is within half of the dtype's digits (``sqrt(eps)`` of the element or of the
   tensor's median magnitude), it is **rounding**: the mismatch is dismissed and counted
@@ -138,9 +138,10 @@ def _weigh(
         digits = bound.atol + _EPSILON[dtype] ** 0.5 * np.maximum(magnitude, median)
         near = all(bool((distance <= digits).all()) for distance in distances.values())
     k = 3 if dtype != "float32" or reference.size < SMALL_ELEMENTS else 2
-    best = min(errors.values())
+    by_side = {side: max(errors[label] for label in side) for side in mismatch.sides}
+    best = min(by_side.values())
     wrong = tuple(
-        label for side in mismatch.sides for label in side if errors[label] > k * best + 1
+        label for side, error in by_side.items() if error > k * best + 1 for label in side
     )
     kind = "of independent frameworks" if independent else "of one framework"
     shown = ", ".join(f"{label} {error:.3g}" for label, error in errors.items())

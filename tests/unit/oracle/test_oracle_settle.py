@@ -133,6 +133,22 @@ def test_float64_names_the_side_that_lost_its_digits():
     assert finding.status is None
 
 
+def test_who_agrees_with_the_wrong_is_wrong_too():
+    """Off by 2.6, 2.4 and 0.5 tolerances: over 3 * 0.5 + 1 is the candidate alone, yet its baseline is on its side."""
+
+    def off(by):
+        def moved(x):
+            return x + by * (1e-5 + 1.3e-6 * x) if x.dtype == np.float32 else x
+
+        return forward(moved)
+
+    made = program("id", [10.0, 11.0, 12.0])
+    (finding,) = settled(check(off(2.6), off(2.4), off(-0.5)), [made]).findings
+    assert finding.sides == ((PEER,), (CANDIDATE, BASELINE))
+    assert set(finding.blamed) == {CANDIDATE, BASELINE}
+    assert finding.status == "known"
+
+
 def test_float64_of_one_framework_is_weak():
     naive, good, x = LOG1P
     simulation = peers(naive, good, ("torch", "torch"))
