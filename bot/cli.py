@@ -38,6 +38,7 @@ from bot.worker.protocol import ProtocolError
 from bot.workshop import Workshop
 
 DEFAULT_OUT = Path("opdiff-report")
+TYPER_INTERRUPTED = 130  # what typer makes of a KeyboardInterrupt
 
 app = typer.Typer(
     name="opdiff",
@@ -136,7 +137,9 @@ def _show(results: Results, folder: Path, as_json: bool) -> None:
         sys.stdout.write((folder / "results.json").read_text(encoding="utf-8"))
     else:
         written = read_results(folder / "results.json")
-        print_summary(Console(highlight=False, soft_wrap=True, emoji=False), written, folder / "report.md")
+        print_summary(
+            Console(highlight=False, soft_wrap=True, emoji=False), written, folder / "report.md"
+        )
 
 
 def print_changes(console: Console, found: Changes) -> None:
@@ -344,8 +347,7 @@ def _exit_code(command: Callable[[], Any]) -> int:
             error.print(f"error: {escape(log_line(said))} (opdiff --help tells more)")
         return ExitCode.INCOMPLETE
     except (KeyboardInterrupt, Abort):
-        error.print("interrupted; what was measured is kept: go on with opdiff run --resume DIR")
-        return ExitCode.INCOMPLETE
+        code = TYPER_INTERRUPTED
     except EXPECTED_ERRORS as problem:
         error.print(f"error: {escape(_one_line(problem))}")
         return ExitCode.INCOMPLETE
@@ -356,6 +358,9 @@ def _exit_code(command: Callable[[], Any]) -> int:
         error.print(
             f"error: {escape(disk_full_message(problem, 'the run folder') or _one_line(problem))}"
         )
+        return ExitCode.INCOMPLETE
+    if code == TYPER_INTERRUPTED:
+        error.print("interrupted; what was measured is kept: go on with opdiff run --resume DIR")
         return ExitCode.INCOMPLETE
     return code if isinstance(code, int) else ExitCode.CLEAN
 

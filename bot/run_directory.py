@@ -18,9 +18,9 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -34,6 +34,7 @@ from bot.targets.outcome import Death
 _MISMATCHES = TypeAdapter(tuple[Mismatch, ...])
 _STATUSES = TypeAdapter(tuple[TargetStatus, ...])
 _COUNTS = TypeAdapter(Counts)
+_COUNTED = tuple(field.name for field in fields(Counts))
 _DEATHS = TypeAdapter(tuple[Death | None, ...])
 MAX_LINE_BYTES = 16 << 20
 
@@ -51,31 +52,31 @@ class Entry:
 
     def to_line(self) -> bytes:
         """One line of JSON; counts of nothing are left out."""
-        fields: dict[str, Any] = {
+        row: dict[str, Any] = {
             "digest": self.digest,
             "op": self.op,
             "statuses": [[status.status, status.reason] for status in self.statuses],
-            "counts": {name: value for name, value in vars(self.counts).items() if value},
+            "counts": {name: value for name in _COUNTED if (value := getattr(self.counts, name))},
         }
         if self.mismatches:
-            fields["mismatches"] = _MISMATCHES.dump_python(self.mismatches, mode="json")
+            row["mismatches"] = _MISMATCHES.dump_python(self.mismatches, mode="json")
         if self.deaths:
-            fields["deaths"] = _DEATHS.dump_python(self.deaths, mode="json")
-        return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+            row["deaths"] = _DEATHS.dump_python(self.deaths, mode="json")
+        return json.dumps(row, separators=(",", ":")).encode() + b"\n"
 
     @staticmethod
     def from_line(line: bytes) -> Entry:
         """Read a line back. Raises ValueError for one that was cut short."""
-        fields = json.loads(line)
+        row = json.loads(line)
         return Entry(
-            digest=str(fields["digest"]),
-            op=str(fields["op"]),
+            digest=str(row["digest"]),
+            op=str(row["op"]),
             statuses=_STATUSES.validate_python(
-                [{"status": status, "reason": reason} for status, reason in fields["statuses"]]
+                [{"status": status, "reason": reason} for status, reason in row["statuses"]]
             ),
-            counts=_COUNTS.validate_python(fields["counts"]),
-            mismatches=_MISMATCHES.validate_python(fields.get("mismatches", ())),
-            deaths=_DEATHS.validate_python(fields.get("deaths", ())),
+            counts=_COUNTS.validate_python(row["counts"]),
+            mismatches=_MISMATCHES.validate_python(row.get("mismatches", ())),
+            deaths=_DEATHS.validate_python(row.get("deaths", ())),
         )
 
 
@@ -94,8 +95,7 @@ class RunDirectory:
     def create(cls, path: Path, plan: Plan) -> RunDirectory:
         """Start a run in a new or empty folder, or over an older run's. Raises OpDiffError for any other folder."""
         path.mkdir(parents=True, exist_ok=True)
-        begun = (path / "plan.json").is_file() or all(map(_is_start_of_run, path.iterdir()))
-        if not begun:
+        if not _is_plan(path / "plan.json") and not all(map(_is_start_of_run, path.iterdir())):
             raise OpDiffError(
                 f"{path} is not empty and holds no OpDiff run: give another --out, or empty it"
             )
@@ -115,12 +115,12 @@ class RunDirectory:
         if not file.is_file():
             raise OpDiffError(f"{path} holds no OpDiff run to resume (no plan.json)")
         try:
-            fields = json.loads(file.read_bytes())
-            if fields.get("version") != PLAN_VERSION:
+            document = json.loads(file.read_bytes())
+            if document.get("version") != PLAN_VERSION:
                 raise OpDiffError(
-                    f"{file} has plan version {fields.get('version')!r}; this opdiff reads {PLAN_VERSION}: start anew"
+                    f"{file} has plan version {document.get('version')!r}; this opdiff reads {PLAN_VERSION}: start anew"
                 )
-            plan = Plan.model_validate(fields)
+            plan = Plan.model_validate(document)
         except (ValueError, AttributeError, ValidationError) as error:
             raise OpDiffError(f"{file} is not a plan: {str(error).splitlines()[0]}") from None
         lock = _lock(path)
@@ -180,6 +180,17 @@ class RunDirectory:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _is_plan(file: Path) -> bool:
+    """Whether a file is a run's plan, of any version: what it lies beside is deleted for a new run."""
+    try:
+        fields = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(fields, dict) and {"version", "command", "targets"} <= set(
+        cast("dict[str, Any]", fields)
+    )
 
 
 def _is_start_of_run(entry: Path) -> bool:

@@ -57,15 +57,16 @@ def opdiff(
     )
 
 
-def start(*arguments: str | Path, errors: Path) -> subprocess.Popen[bytes]:
-    """Start the command, and go on; its stderr goes to a file."""
+def start(*arguments: str | Path, errors: Path, **variables: str) -> subprocess.Popen[bytes]:
+    """Start the command in a process group of its own, and go on; its stderr goes to a file."""
     with errors.open("wb") as stream:
         return subprocess.Popen(
             [*OPDIFF, *map(str, arguments)],
             cwd=ROOT,
-            env=environment(),
+            env=environment(**variables),
             stdout=subprocess.DEVNULL,
             stderr=stream,
+            start_new_session=True,
         )
 
 

@@ -26,6 +26,9 @@ from bot.worker.protocol import Header, ProtocolError
 PINNED_RELEASE = "torch==2.13.0"
 LIST_SECONDS = 600.0
 PROGRAM_SECONDS = 300.0  # the longest wait for one program
+TRACE_ATTEMPTS = (
+    2  # a tracer can be killed for no fault of the entry, such as a machine's lack of memory
+)
 _LENGTH_BYTES = 4
 _ALIGNMENT = 64
 _WORKER = Path(__file__).resolve().parent.parent / "worker"
@@ -134,7 +137,7 @@ class OpInfoSource:
     ) -> Iterator[SourcedProgram]:
         """The programs of all requests, each once; what came of the cases is added to ``counts``.
 
-        An entry on which the tracer dies is counted as skipped.
+        An entry on which the tracer dies twice is counted as skipped.
         """
         seen: set[str] = set()
         for request in requests:
@@ -151,13 +154,16 @@ class OpInfoSource:
             _count(counts, cached)
             yield from cached.programs
             return
-        try:
-            yield from self._trace(request, counts, key)
-        except (WorkerDeath, ProtocolError) as problem:
-            self._drop_worker()
-            counts.cases += 1
-            how = problem.signal if isinstance(problem, WorkerDeath) else str(problem)
-            counts.merge_skipped({f"the tracer failed: {how}"[:200]: 1})
+        how = ""
+        for _ in range(TRACE_ATTEMPTS):
+            try:
+                yield from self._trace(request, counts, key)
+                return
+            except (WorkerDeath, ProtocolError) as problem:
+                self._drop_worker()
+                how = problem.signal if isinstance(problem, WorkerDeath) else str(problem)
+        counts.cases += 1
+        counts.merge_skipped({f"the tracer failed: {how}"[:200]: 1})
 
     def _trace(
         self, request: SourceRequest, counts: SourceCounts, key: dict[str, Any]

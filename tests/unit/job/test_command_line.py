@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from command import OPDIFF, CommandServer, environment, the_error
 
-from bot.cli import _exit_code
+from bot.cli import _exit_code, app
 from bot.errors import OpDiffError
 from bot.targets.worker_process import WorkerDeath
 from bot.worker.protocol import ProtocolError
 
 TWO = ("--target", "torch==2.13.0:cpu", "--target", "oneflow==0.9.0:cpu")
-MODULE = "def add(x, y):\n    return x + y\n"
+MODULE = "def relu(x, y):\n    return x + y\n"
 PATCH = """\
---- a/torch/functional.py
-+++ b/torch/functional.py
+--- a/torch/nn/functional.py
++++ b/torch/nn/functional.py
 @@ -1,2 +1,2 @@
- def add(x, y):
+ def relu(x, y):
 -    return x + y
 +    return y + x
 """
@@ -30,10 +30,11 @@ PATCH = """\
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
     """A folder with a source tree, a patch that fits it and one that does not, and a git repository."""
-    tree = tmp_path / "tree" / "torch"
+    tree = tmp_path / "tree" / "torch" / "nn"
     tree.mkdir(parents=True)
     (tree / "functional.py").write_text(MODULE)
     (tree / "__init__.py").touch()
+    (tree.parent / "__init__.py").touch()
     (tmp_path / "fits.patch").write_text(PATCH)
     (tmp_path / "other.patch").write_text(PATCH.replace("return x + y", "return x - y"))
     (tmp_path / "prose.patch").write_text("This is not a patch.\n")
@@ -138,7 +139,7 @@ USAGE = {
     ),
     "a patch that does not apply": (
         ["check", "--patch", "other.patch", "--source", "tree"],
-        "torch/functional.py",
+        "torch/nn/functional.py",
     ),
     "a patch that is none": (["changes", "--patch", "prose.patch", "--source", "tree"], "prose.patch"),
     "no such patch": (["changes", "--patch", "no.patch", "--source", "tree"], "no.patch"),
@@ -258,6 +259,18 @@ def test_what_happens_in_mid_run_is_one_line(
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert says in captured.err
+
+
+def test_an_interruption_through_typer_is_no_exit_code_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bot.cli.list_ops", interrupted)
+    monkeypatch.setattr("sys.argv", ["opdiff", "ops"])
+    assert _exit_code(lambda: app(standalone_mode=False)) == 1
+    assert capsys.readouterr().err.startswith("interrupted; what was measured is kept")
 
 
 def test_an_error_of_ours_is_not_hidden() -> None:

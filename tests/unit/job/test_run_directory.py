@@ -98,6 +98,14 @@ def test_a_line_reads_back_as_the_entry(entry: Entry) -> None:
     assert Entry.from_line(line) == entry
 
 
+def test_a_line_holds_what_is_counted_and_nothing_worked_out_from_it() -> None:
+    entry = plain("a")
+    line = entry.to_line()
+    assert entry.counts.by_name == {"compared": 1, "outputs": 1}
+    assert json.loads(line)["counts"] == {"compared": 1, "outputs": 1}
+    assert entry.to_line() == line
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(entries, max_size=4), st.data())
 def test_a_journal_cut_anywhere_keeps_every_whole_line(
@@ -297,3 +305,12 @@ def test_a_new_run_in_the_same_folder_may_have_other_builds(tmp_path: Path) -> N
     for build in ("aa", "cc"):
         with RunDirectory.create(tmp_path, PLAN) as directory:
             directory.keep_builds([build])
+
+
+def test_another_tools_plan_is_no_run(tmp_path: Path) -> None:
+    """A folder with a plan.json and findings of somebody else's is left as it is."""
+    (tmp_path / "plan.json").write_text('{"format_version": "1.2", "resource_changes": []}')
+    (tmp_path / "findings").mkdir()
+    with pytest.raises(OpDiffError, match="is not empty and holds no OpDiff run"):
+        RunDirectory.create(tmp_path, PLAN)
+    assert (tmp_path / "findings").is_dir()

@@ -98,8 +98,22 @@ def test_a_death_is_counted_and_the_next_entry_goes_on(tmp_path: Path) -> None:
         programs = list(source.programs([SourceRequest(ADD), SourceRequest(ADD)], counts))
     assert len(programs) == 1
     assert counts.skipped == {"the tracer failed: SIGSEGV": 2}
-    assert worker.starts == 2
+    assert worker.starts == 4  # each entry is given a second try
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tracer_killed_from_outside_loses_nothing(tmp_path: Path) -> None:
+    class KilledOnce(Played):
+        def ask(self, header: dict[str, Any], *payload: bytes, **options: Any) -> Iterator[Any]:
+            self.dies = self.starts == 1
+            return super().ask(header, *payload, **options)
+
+    worker = KilledOnce(traced_blob(1), traced_blob(2))
+    counts = SourceCounts()
+    with OpInfoSource(worker.open, "e", SourceCache(tmp_path)) as source:
+        programs = list(source.programs([SourceRequest(ADD)], counts))
+    assert len(programs) == len({program.digest for program in programs}) == 2
+    assert counts == SourceCounts(3, 2, 2, {"sparse tensor": 1})
 
 
 def test_a_stream_that_is_left_early_ends_the_worker() -> None:
