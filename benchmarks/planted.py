@@ -6,8 +6,9 @@ In the configuration of ``opdiff run --all --target torch==2.13.0:cpu --target t
 find nothing. Each fault is one op x kind x position, at most one per op, chosen by the seed: the op among all that have
 a program of their own, the kind among those that the op's program can show (a gradient fault needs a gradient, a
 swapped tuple a tuple), the element that is hit, and whether it happens always or only for inputs of one shape.
-``planted_worker`` plants them. A fault counts as caught when a finding of its op is reported whose programs include
-one that calls the planted function; the kind that was reported is shown beside the kind that was planted.
+``planted_worker`` plants them. A fault counts as caught when a finding of its op is reported, for without faults there
+is none (though now and then a program of several calls shows another op's fault); beside it stands how often the kind
+that was reported is the kind that was planted.
 """
 
 from __future__ import annotations
