@@ -198,6 +198,7 @@ def check(
     )
     devices = _split(device) or ("cpu",)
     codes: list[int] = []
+    folders: list[Path] = []
     for name in devices:
         request = CheckRequest(
             change=change,
@@ -213,8 +214,12 @@ def check(
         folder = out if len(devices) == 1 else out / name
         with open_workshop(quiet) as workshop:
             results = run_check(request, folder, workshop)
-        _show(results, folder, as_json)
+        folders.append(folder)
         codes.append(results.exit_code)
+        if not as_json or len(devices) == 1:
+            _show(results, folder, as_json)
+    if as_json and len(devices) > 1:  # one document all the same: a list, by device
+        _print_json([json.loads((folder / "results.json").read_bytes()) for folder in folders])
     raise typer.Exit(max(codes))
 
 

@@ -225,6 +225,21 @@ def test_changes_as_json_is_json_alone(work: Path, server: CommandServer) -> Non
     assert "torch" in server.opdiff(*words, folder=work).stdout
 
 
+@pytest.mark.parametrize(("devices", "documents"), [("cpu", None), ("cpu,cuda", 2)])
+def test_a_check_as_json_is_one_document(
+    work: Path, server: CommandServer, devices: str, documents: int | None
+) -> None:
+    (work / "comment.patch").write_text(
+        "--- a/torch/nn/functional.py\n+++ b/torch/nn/functional.py\n@@ -1,1 +1,2 @@\n"
+        "+# A comment.\n def relu(x, y):\n"
+    )
+    words = ["--patch", "comment.patch", "--source", "tree", "--framework", "torch"]
+    shown = server.opdiff("check", *words, "--device", devices, "--json", folder=work)
+    assert (shown.returncode, shown.stdout[:1]) == (0, "[" if documents else "{"), shown
+    found = json.loads(shown.stdout)
+    assert documents is None or [row["result"] for row in found] == ["clean"] * documents
+
+
 def test_a_reader_that_goes_away_is_no_traceback(work: Path) -> None:
     """``opdiff changes ... | true``."""
     shown = subprocess.run(
