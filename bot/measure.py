@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from bot.oracle.compare import Comparator
 from bot.oracle.coverage import DIED
@@ -17,6 +18,8 @@ from bot.progress import Progress, RunProgress
 from bot.run_directory import Entry, RunDirectory
 from bot.targets.job import Job
 from bot.targets.pool import Pool
+
+OVERRUN_SECONDS: Final = 10.0  # for what is under way when the budget ends
 
 
 @dataclass
@@ -59,7 +62,8 @@ class Measurement:
     ) -> None:
         """Measure every program that ``measured`` does not hold yet, until the deadline (on this clock, seconds).
 
-        After the deadline no program is begun; ``measured.out_of_time`` then says so.
+        After the deadline no program is taken, and those under way have :data:`OVERRUN_SECONDS` to end: a target that
+        dies on them puts hundreds off to the end, each of which costs it a start. ``measured.out_of_time`` says so.
         """
         shown = RunProgress(started=self.clock(), done=len(measured.done))
         sent: dict[int, SourcedProgram] = {}
@@ -82,6 +86,9 @@ class Measurement:
             shown.mismatching += bool(entry.mismatches)
             shown.deaths += sum(status.status in DIED for status in entry.statuses)
             self.progress.update(shown)
+            if deadline is not None and sent and self.clock() >= deadline + OVERRUN_SECONDS:
+                measured.out_of_time = True
+                self.pool.stop()
         self.progress.finish(shown)
 
     def _jobs(

@@ -212,7 +212,7 @@ class Lane:
     def _gather(self, frames: list[Frame]) -> None:
         """Nap while outcomes gather, as long as neither the pipe fills nor the worker runs out of programs."""
         now = time.monotonic()
-        elapsed = now - self._last_read
+        elapsed = max(now - self._last_read, 1e-6)  # a coarse clock may not have moved
         self._last_read = now
         size = sum(len(payload) for _, payload in frames) + 1
         most = min(NAP_SECONDS, elapsed * NAP_BYTES / size)

@@ -40,6 +40,10 @@ class StandInPool:
         self.window = window
         self.dies_after = dies_after
         self.ran: list[str] = []
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def run(self, jobs: Iterable[Job]) -> Iterator[JobResult]:
         taken: list[Job] = []
@@ -53,7 +57,7 @@ class StandInPool:
         yield from self._answer(taken)
 
     def _answer(self, taken: list[Job]) -> Iterator[JobResult]:
-        while taken:
+        while taken and not self.stopped:
             job = taken.pop()
             if self.dies_after == len(self.ran):
                 raise KeyboardInterrupt
@@ -152,6 +156,17 @@ def test_what_was_begun_before_the_deadline_is_kept(tmp_path: Path) -> None:
     measured, pool, _ = measure(tmp_path, programs("p1", "p2", "p3"), deadline=2.0, window=3)
     assert len(measured.entries) == len(pool.ran) == 3
     assert not measured.out_of_time
+
+
+def test_what_is_under_way_may_overrun_the_deadline_a_little(tmp_path: Path) -> None:
+    """At a second each, programs taken before the deadline at 2 s have until 12 s; the rest is run when resumed."""
+    names = [f"p{number}" for number in range(30)]
+    measured, pool, _ = measure(tmp_path, programs(*names), deadline=2.0, window=30)
+    assert len(pool.ran) == len(measured.entries) == 12
+    assert measured.out_of_time
+    resumed, rest, _ = measure(tmp_path, programs(*names), resume=True)
+    assert sorted(pool.ran + rest.ran) == sorted(names)
+    assert not resumed.out_of_time
 
 
 def test_a_deadline_that_nothing_is_left_for_is_no_shortfall(tmp_path: Path) -> None:
