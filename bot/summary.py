@@ -214,6 +214,8 @@ def _shortfalls(story: Story, coverage: Sequence[OpCoverage]) -> Iterable[str]:
     if story.measured.out_of_time:
         yield f"the budget of {story.plan.budget:g} s ended before everything had run"
     if story.plan.ops is None:
+        if not story.measured.compared["compared"]:
+            yield "nothing was compared: no program ran on two targets"
         return
     wanted: set[str] = {*story.ops, *story.untestable}
     for row in coverage:

@@ -302,3 +302,12 @@ def test_reasons_do_not_depend_on_the_order_of_the_results() -> None:
     first, second = (summarise(story(entries=made)) for made in (entries, entries[::-1]))
     assert list(first.counts.skipped.items()) == list(second.counts.skipped.items())
     assert first == second
+
+
+def test_all_ops_with_nothing_compared_is_not_clean() -> None:
+    every = RUN.model_copy(update={"ops": None})
+    lacking = entry("add", "d", "unsupported", "ok", skipped=("unsupported",))
+    assert summarise(story(entries=[lacking], plan=every)).result == "incomplete"
+    assert summarise(story(entries=[], plan=every)).result == "incomplete"
+    some = [lacking, entry("sum", "e", "ok", "ok")]
+    assert summarise(story(entries=some, plan=every)).result == "clean"
