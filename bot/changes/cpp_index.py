@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from bot.changes.cpp_source import includes, read_cpp, tokenize
 from bot.changes.definition import Definition
-from bot.changes.tree import Tree, holds_word
+from bot.changes.tree import Note, Tree, holds_word
 
 HEADERS = frozenset({".h", ".hpp", ".cuh", ".inl"})
 MAX_MACRO_DEPTH = 8
@@ -20,8 +20,9 @@ _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]+")
 class CppIndex:
     """Files are parsed when a symbol is first looked for in them."""
 
-    def __init__(self, tree: Tree, paths: tuple[str, ...]) -> None:
+    def __init__(self, tree: Tree, paths: tuple[str, ...], note: Note) -> None:
         self.tree = tree
+        self.note = note
         self.paths = paths
         self.definitions = lru_cache(maxsize=None)(self._definitions)
         self.macro = lru_cache(maxsize=None)(self._macro)
@@ -126,10 +127,12 @@ class CppIndex:
             for name in sorted(tokenize(piece.code).names - seen):
                 seen.add(name)
                 # Macros are written in capitals in every framework read here.
-                if depth >= MAX_MACRO_DEPTH or not _CAPITALS.fullmatch(name):
+                if not _CAPITALS.fullmatch(name):
                     continue
                 macro = self.macro(name, piece.file)
-                if macro is not None:
+                if macro is not None and depth >= MAX_MACRO_DEPTH:
+                    self.note(f"{macro.place}: a macro nested so deep is not followed")
+                elif macro is not None:
                     found.append(macro)
                     queue.append((macro, depth + 1))
         return tuple(found)

@@ -135,7 +135,7 @@ class _Search:
         self.unmapped.append(Unmapped(printable_path(file.path), why))
 
     def _follow(self, changes: list[_FileChange]) -> None:
-        head = self.rules.reader(self.head)
+        head = self.rules.reader(self.head, self.notes.append)
         base: Reader | None = None
         for change in changes:
             names_removed = {d.name for d in change.removed}
@@ -144,7 +144,7 @@ class _Search:
                 self._walk(change, definition, head, definition.name not in names_removed)
             gone = [d for d in change.removed if d.name not in names_added or _is_nameless(d)]
             if gone and base is None:
-                base = self.rules.reader(self._base_tree())
+                base = self.rules.reader(self._base_tree(), self.notes.append)
             for definition in gone:
                 assert base is not None
                 self._walk(change, definition, base, True)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final
 
 from bot.changes.changeset import ChangedFile, ChangesError
-from bot.changes.file_text import decode_text
+from bot.changes.file_text import MAX_TEXT_BYTES, decode_text
 
 HARDENING: Final = (
     "-c", "safe.directory=*",  # a container runs as another user; what could execute is off below
@@ -87,10 +87,9 @@ class GitChangeSet:
         return done.stdout
 
     def _commit(self, revision: str) -> str:
-        found = self._try(
-            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
-        )
-        if found is None or "\0" in revision:
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options")
+        found = None if "\0" in revision else self._try(*words, f"{revision}^{{commit}}")
+        if found is None:
             raise ChangesError(
                 f"no revision {revision!r} in {self.repository}; "
                 f"fetch it first (git fetch origin {revision}) or name another one"
@@ -189,7 +188,7 @@ class _ObjectReader:
         )  # fmt: skip
 
     def read(self, name: str) -> bytes | None:
-        """An object's bytes; None when the clone does not hold it (partial clones)."""
+        """An object's bytes; None when the clone does not hold it (partial clones), or it is too large for a text."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -198,7 +197,13 @@ class _ObjectReader:
         fields = stdout.readline().split()
         if len(fields) != 3:
             return None
-        data = stdout.read(int(fields[2]))
+        size = int(fields[2])
+        if size > MAX_TEXT_BYTES:
+            while size > 0:
+                size -= len(stdout.read(min(size, MAX_TEXT_BYTES))) or size
+            stdout.read(1)
+            return None
+        data = stdout.read(size)
         stdout.read(1)
         return data
 

@@ -67,6 +67,7 @@ def walk(start: Node, first_step: str, successors: Successors) -> Walk:
     reached: dict[str, Reached] = {}
     notes: list[str] = []
     visited = 0
+    cut: set[Node] = set()
     while queue:
         indirect, length, _, node, path = heapq.heappop(queue)
         if (indirect, length) > best[node]:
@@ -90,9 +91,16 @@ def walk(start: Node, first_step: str, successors: Successors) -> Walk:
             edges = [edge for edge in edges if edge not in left_out]
         for edge in edges:
             cost = (indirect + (not edge.direct), length + 1)
-            if cost[0] > MAX_INDIRECT or cost >= best.get(edge.target, (99, 0)):
+            if cost[0] > MAX_INDIRECT:
+                cut.add(edge.target)
+                continue
+            if cost >= best.get(edge.target, (99, 0)):
                 continue
             best[edge.target] = cost
             counter += 1
             heapq.heappush(queue, (*cost, counter, edge.target, (*path, edge.step)))
+    if cut - set(best):
+        notes.append(
+            f"more than {MAX_INDIRECT} step through shared code away from a change: not followed"
+        )
     return Walk(tuple(reached.values()), tuple(notes))

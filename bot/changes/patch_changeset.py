@@ -77,11 +77,13 @@ class PatchChangeSet:
         before = b"" if old_path is None else self._bytes(old_path)
         if before is None:
             raise ChangesError(f"the patch does not apply: {old_path} is not in {self.source}")
-        if old_path is None and new_path is not None and self._bytes(new_path):
+        if old_path is None and new_path is not None and self._bytes(new_path) is not None:
             raise ChangesError(
                 f"the patch does not apply: {new_path} is new but already in {self.source}"
             )
         after = _patched(before, file, name)
+        if _says(file, "copy from"):  # the old file stays as it is, and all of the new one is added
+            old_path, old_lines = None, ()
         self._record(old_path, new_path, after if new_path is not None else None)
         return ChangedFile(old_path, new_path, old_lines, new_lines)
 

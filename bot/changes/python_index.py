@@ -9,7 +9,7 @@ from functools import cached_property
 
 from bot.changes.definition import Definition
 from bot.changes.python_source import PythonFile, read_python
-from bot.changes.tree import Tree
+from bot.changes.tree import Note, Tree
 
 MAX_RESOLVE_DEPTH = 12
 
@@ -34,10 +34,11 @@ class PythonLayout:
 class PythonIndex:
     """Read on demand: a module is parsed when a name is first looked up in it."""
 
-    def __init__(self, tree: Tree, layout: PythonLayout) -> None:
+    def __init__(self, tree: Tree, layout: PythonLayout, note: Note) -> None:
         self.tree = tree
+        self.note = note
         self.layout = layout
-        self._files: dict[str, PythonFile | None] = {}
+        self._files: dict[str, PythonFile] = {}
 
     @cached_property
     def modules(self) -> dict[str, str]:
@@ -67,15 +68,18 @@ class PythonIndex:
         return None
 
     def file(self, module: str) -> PythonFile:
-        """What a module defines and imports; empty when it cannot be read."""
+        """What a module defines and imports; empty, with a note, when it cannot be read."""
         if module not in self._files:
-            path = self.modules.get(module, "")
-            text = self.tree.text(path) if path else None
-            inner = module + ".__init__" if path.endswith("__init__.py") else module
-            self._files[module] = (
-                read_python(path, text, inner, compared=False) if text is not None else None
-            )
-        return self._files[module] or PythonFile()
+            self._files[module] = self._read(module, self.modules.get(module, ""))
+        return self._files[module]
+
+    def _read(self, module: str, path: str) -> PythonFile:
+        text = self.tree.text(path) if path else None
+        inner = module + ".__init__" if path.endswith("__init__.py") else module
+        file = read_python(path, text, inner, compared=False) if text is not None else None
+        if path and file is None:
+            self.note(f"{path} cannot be read as Python: what it uses and offers is not known")
+        return file or PythonFile()
 
     def resolve(self, module: str, name: str, depth: int = 0) -> str:
         """The full dotted path of what ``name`` (dotted) means inside a module.

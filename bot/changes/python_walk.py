@@ -11,6 +11,7 @@ from functools import cached_property
 from bot.changes.definition import Definition
 from bot.changes.graph import Edge, Node
 from bot.changes.python_index import PythonIndex
+from bot.changes.tree import Note
 
 _METHOD_ASSIGNED = re.compile(r"\bTensor\.\w+ *= *[^=]")
 MAX_PUBLIC_USERS = 12  # users of a public op beyond this say nothing about the change
@@ -43,9 +44,10 @@ class PythonRules:
 class PythonWalk:
     """Successors of ``python`` nodes (full dotted paths)."""
 
-    def __init__(self, index: PythonIndex, rules: PythonRules) -> None:
+    def __init__(self, index: PythonIndex, rules: PythonRules, note: Note) -> None:
         self.index = index
         self.rules = rules
+        self.note = note
 
     def start(self, definition: Definition, added: bool) -> Node | str:
         """Where the walk from a changed Python definition begins, or why there is none."""
@@ -175,6 +177,9 @@ class PythonWalk:
             and not place.startswith(path + ".")
         ]
         if public and len(found) > MAX_PUBLIC_USERS:
+            self.note(
+                f"{path} has {len(found)} users in Python: not followed, for it is public and tested itself"
+            )
             return
         name = path.rpartition(".")[2]
         for place, definition in found:

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from bot.changes.definition import Definition
 from bot.changes.graph import Edge, Node
-from bot.changes.tree import Tree
+from bot.changes.tree import Note, Tree
 
 Role = Literal["source", "autotest", "test", "documentation", "ci", "build", "other"]
 
@@ -48,6 +48,6 @@ class FrameworkRules(Protocol):
         """The definitions of a source file; None when it cannot be read as what its name says."""
         ...
 
-    def reader(self, tree: Tree) -> Reader:
-        """The tree, ready to be walked."""
+    def reader(self, tree: Tree, note: Note) -> Reader:
+        """The tree, ready to be walked; ``note`` is told, in one line each, what a walk leaves out."""
         ...

@@ -19,7 +19,7 @@ from bot.changes.python_source import read_python
 from bot.changes.python_walk import PythonRules, PythonWalk
 from bot.changes.roles import CPP_SUFFIXES, shared_role
 from bot.changes.rules import Reader, Role
-from bot.changes.tree import Tree
+from bot.changes.tree import Note, Tree
 from bot.changes.yaml_entries import entry_definitions, read_entries
 
 LAYOUT: Final = PythonLayout(
@@ -123,9 +123,9 @@ class TorchRules:
             return entry_definitions(path, text, "func" if path in NATIVE_YAMLS else "name")
         return read_cpp(path, text)
 
-    def reader(self, tree: Tree) -> Reader:
+    def reader(self, tree: Tree, note: Note) -> Reader:
         """The tree, ready to be walked."""
-        return _TorchReader(tree)
+        return _TorchReader(tree, note)
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,10 @@ def _native(values: dict[str, Any]) -> NativeFunction:
 
 
 class _TorchReader:
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, note: Note) -> None:
         self.tree = tree
-        self.python = PythonWalk(PythonIndex(tree, LAYOUT), PYTHON_RULES)
+        self.note = note
+        self.python = PythonWalk(PythonIndex(tree, LAYOUT, note), PYTHON_RULES, note)
         sources = tuple(
             path
             for path in tree.paths
@@ -165,7 +166,7 @@ class _TorchReader:
             and "." + path.rpartition(".")[2] in CPP_SUFFIXES
             and "/test/" not in path
         )
-        self.cpp = CppIndex(tree, sources)
+        self.cpp = CppIndex(tree, sources, note)
         self.native_paths = tuple(p for p in sources if "/native/" in p)
 
     @cached_property
@@ -271,7 +272,10 @@ class _TorchReader:
         for base, names in self.derivatives:
             if name in names and definition.file.startswith("torch/csrc/autograd/"):
                 yield Edge(Node("native", base), f"derivatives.yaml: {base} uses {name}")
-        if len(name) < 3 or "TORCH_" in name:
+        if "TORCH_" in name:
+            return
+        if len(name) < 3:
+            self.note(f"{definition.place}: users of so short a name are not looked for")
             return
         users = list(self.cpp.users(name, definition.file))
         few = len({user.file for user in users}) <= 3
@@ -324,6 +328,8 @@ class _TorchReader:
                 yield Edge(Node("native", forward), f"derivatives.yaml: {forward} uses {base}")
         if base.startswith("_") or not public:
             yield from self._callers(base, public)
+        else:
+            self.note(f"composites that call {base} in C++ are not followed: it is tested itself")
 
     def _bindings(self, base: str, natives: list[NativeFunction]) -> Iterator[Edge]:
         modules = {native.module for native in natives}
@@ -343,6 +349,10 @@ class _TorchReader:
             )
         for path in paths:
             users = list(self.python.users(path, public=False))
+            if len(users) > MAX_PUBLIC_CALLERS:
+                self.note(
+                    f"{path} has {len(users)} users in Python: those that only call it are not followed"
+                )
             plain = path.rpartition(".")[2]
             for edge in users:
                 same = edge.target.name.rpartition(".")[2] in (plain, plain.removeprefix("_"))

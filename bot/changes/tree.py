@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 
+Note = Callable[[str], None]
+"""Takes one line for the reader of the changes: what was left out, and why."""
+
 _WORD = re.compile(r"\w+")
 
 

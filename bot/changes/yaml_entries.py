@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
 import yaml
 
 from bot.changes.definition import Definition
+
+MAX_NODES = 1_000_000
+"""Nodes with every alias written out: a few lines of aliases of aliases stand for more than any memory holds."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -23,26 +27,32 @@ class Entry:
 
 
 def read_entries(text: str) -> tuple[Entry, ...] | None:
-    """The mappings of a YAML list; None when the text is not one."""
+    """The mappings of a YAML list; None when the text is not one, or stands for too much."""
     try:
         root = yaml.compose(text, _LOADER)
         if not isinstance(root, yaml.SequenceNode):
             return None
+        left = iter(range(MAX_NODES))
         return tuple(
             Entry(cast("dict[str, Any]", value), node.start_mark.line + 1, _last_line(node) + 1)
             for node in root.value
-            if isinstance(value := _plain(node), dict)
+            if isinstance(value := _plain(node, left), dict)
         )
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
 
 
-def _plain(node: yaml.Node) -> Any:
-    """A node as text, list and dict: no types are guessed and no tags are followed."""
+def _plain(node: yaml.Node, left: Iterator[int]) -> Any:
+    """A node as text, list and dict: no types are guessed and no tags are followed.
+
+    Takes one of ``left`` for each node, and raises ValueError when there are none.
+    """
+    if next(left, None) is None:
+        raise ValueError(f"more than {MAX_NODES} nodes")
     if isinstance(node, yaml.MappingNode):
-        return {str(_plain(key)): _plain(value) for key, value in node.value}
+        return {str(_plain(key, left)): _plain(value, left) for key, value in node.value}
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(value) for value in cast("list[yaml.Node]", node.value)]
+        return [_plain(value, left) for value in cast("list[yaml.Node]", node.value)]
     return str(node.value)
 
 

@@ -18,7 +18,7 @@ def git(repository: Path, *arguments: str) -> str:
     done = subprocess.run(
         ["git", "-C", str(repository), *arguments], env=environment, check=True, capture_output=True
     )
-    return done.stdout.decode().strip()
+    return done.stdout.decode().removesuffix("\n")
 
 
 def commit(repository: Path, files: Files) -> str:

@@ -6,6 +6,7 @@ import pytest
 from git_repository import commit, git
 
 from bot.changes.changeset import ChangesError
+from bot.changes.file_text import MAX_TEXT_BYTES
 from bot.changes.git_changeset import GitChangeSet
 
 
@@ -107,9 +108,19 @@ def test_errors_say_what_and_what_to_do(repository: Path, tmp_path: Path) -> Non
         GitChangeSet(repository, base, "nowhere")
     with pytest.raises(ChangesError, match="no revision '--output=x'"):
         GitChangeSet(repository, "--output=x", base)
+    with pytest.raises(ChangesError, match="no revision"):
+        GitChangeSet(repository, "a\0b", base)
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(ChangesError, match=r"not a git repository.*--patch"):
         GitChangeSet(empty, "a", "b")
     with pytest.raises(ChangesError, match="not a folder"):
         GitChangeSet(tmp_path / "absent", "a", "b")
+
+
+def test_a_blob_too_large_for_a_text_is_passed_over(repository: Path) -> None:
+    base = commit(repository, {"a.py": "1\n"})
+    head = commit(repository, {"huge.py": b"x" * (MAX_TEXT_BYTES + 1), "z.py": "2\n"})
+    with GitChangeSet(repository, base, head) as changeset:
+        assert changeset.head_text("huge.py") is None
+        assert changeset.head_text("z.py") == "2\n"

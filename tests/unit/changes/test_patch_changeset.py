@@ -112,3 +112,22 @@ def test_a_patch_made_by_git_gives_the_texts_that_git_has(
         return
     changeset = PatchChangeSet(folder / "x.patch", source)
     assert changeset.head_text("a.py") == "\n".join(after)
+
+
+def test_a_copied_file_stays_and_the_copy_is_new(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("1\n2\n")
+    (tmp_path / "x.patch").write_text(
+        "diff --git a/a.py b/b.py\nsimilarity index 60%\ncopy from a.py\ncopy to b.py\n"
+        "--- a/a.py\n+++ b/b.py\n@@ -1,2 +1,3 @@\n 1\n 2\n+3\n"
+    )
+    changeset = PatchChangeSet(tmp_path / "x.patch", tmp_path)
+    assert [(file.old, file.new) for file in changeset.files] == [(None, "b.py")]
+    assert changeset.head_text("a.py") == "1\n2\n"
+    assert changeset.head_text("b.py") == "1\n2\n3\n"
+
+
+def test_a_new_file_that_is_there_already_is_refused_even_when_empty(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("")
+    (tmp_path / "x.patch").write_text("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+1\n")
+    with pytest.raises(ChangesError, match="already"):
+        PatchChangeSet(tmp_path / "x.patch", tmp_path)

@@ -10,6 +10,7 @@ from test_python_changes import TREE as PYTHON
 from test_torch_native_changes import TREE as TORCH
 
 from bot.changes.change import Changes
+from bot.changes.yaml_entries import read_entries
 
 Tree = dict[str, str | bytes | None]
 Run = Callable[[Tree, Tree], Changes]
@@ -100,3 +101,66 @@ def test_a_row_of_a_table_of_methods_in_python(
     tree = {**ONEFLOW, path: TENSOR}
     changes = changes_of(tree, {path: TENSOR.replace(old, new)})
     assert [name for op in changes.ops for name in op.aliases] == [alias]
+
+
+def noted(changes: Changes, words: str) -> bool:
+    return any(words in note for note in changes.notes)
+
+
+def test_users_beyond_a_limit_are_said_to_be_left_out(changes_of: Run) -> None:
+    users = "".join(f"def user{n}(x):\n    return softsign(x)\n\n" for n in range(13))
+    text = "def softsign(x):\n    return x\n\n" + users
+    changes = changes_of(
+        {**PYTHON, FUNCTIONAL: text}, {FUNCTIONAL: text.replace("return x\n", "return -x\n", 1)}
+    )
+    assert ops(changes) == ["nn.functional.softsign"]
+    assert noted(changes, "torch.nn.functional.softsign has 14 users in Python: not followed")
+
+
+def test_composites_of_a_public_op_are_said_to_be_left_out(changes_of: Run) -> None:
+    path = "oneflow/core/functional/impl/activation_functor.cpp"
+    text = str(ONEFLOW[path])
+    composite = text.replace(
+        "class GatherFunctor", "class MishFunctor { int F() { return functional::Softplus(x); } };\nclass GatherFunctor"
+    )  # fmt: skip
+    changed = composite.replace('("softplus").Build()', '("softplus").Input(1).Build()')
+    changes = changes_of({**ONEFLOW, path: composite}, {path: changed})
+    assert ops(changes) == ["nn.functional.softplus"]
+    assert noted(changes, "1 composite that calls functional softplus in C++: not followed")
+
+
+def test_composites_in_cpp_of_a_public_op_of_pytorch_too(changes_of: Run) -> None:
+    path = "aten/src/ATen/native/Activation.cpp"
+    text = str(TORCH[path])
+    changes = changes_of(TORCH, {path: text.replace("self + 1", "self + 2")})
+    assert noted(changes, "composites that call hinge in C++ are not followed")
+
+
+def test_steps_beyond_the_first_indirect_one_are_said_to_be_left_out(changes_of: Run) -> None:
+    users = [
+        f"def user{n}(x):\n    return _middle(x)\n\ndef _other{n}(x):\n    return _base(x)\n\n"
+        for n in range(4)
+    ]
+    text = "def _base(x):\n    return x\n\ndef _middle(x):\n    return _base(x)\n\n" + "".join(
+        users
+    )
+    changes = changes_of(
+        {**PYTHON, FUNCTIONAL: text}, {FUNCTIONAL: text.replace("return x\n", "return -x\n", 1)}
+    )
+    assert ops(changes) == []
+    assert noted(changes, "more than 1 step through shared code away from a change: not followed")
+
+
+def test_a_module_that_cannot_be_read_is_named(changes_of: Run) -> None:
+    tree = {**PYTHON, "torch/nn/broken.py": "def user(x:\n  return softsign(x)\n"}
+    text = str(PYTHON[FUNCTIONAL])
+    changes = changes_of(tree, {FUNCTIONAL: text.replace("factor\n", "factor + 1\n", 1)})
+    assert noted(changes, "torch/nn/broken.py cannot be read as Python")
+
+
+def test_aliases_of_aliases_in_yaml_cost_nothing() -> None:
+    lines = ["- &a0 {name: x}"] + [
+        f"- &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)
+    ]
+    assert read_entries("\n".join(lines)) is None
+    assert read_entries("- &a {name: x}\n- {name: [*a, *a]}") is not None
