@@ -170,8 +170,10 @@ def planted(original, fault):
 
 
 def make(hello):
-    framework = frameworks.make(hello)
-    if "planted" in hello.get("options", {}):
+    options = dict(hello.get("options", {}))
+    planting = options.pop("planted", None) is not None
+    framework = frameworks.make({**hello, "options": options})
+    if planting:
         for fault in json.loads((HERE / "faults.json").read_text())["faults"]:
             framework.table[fault["fn"]] = planted(framework.table[fault["fn"]], fault)
     return framework
