@@ -7,34 +7,24 @@ because it is on the path of every program, but is byte for byte what ``protocol
 from __future__ import annotations
 
 import json
+import os
 import re
-import struct
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import values
-from framework import ITEM_BYTES, Framework, RefusedError, UnsupportedError
+from blob import Path, Place, is_whole, output_references, split
+from framework import Framework, RefusedError, UnsupportedError
 
 MAX_MESSAGE = 2000
 MAX_VALUES = 10_000
+MAX_TENSORS = 50_000
 MAX_PAYLOAD_BYTES = 1 << 29
-_LENGTH = struct.Struct("<I")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 _OBJECT_ID = re.compile(r"\bid=\d{6,}")
 
 Header = bytes
 Outcome = Tuple[Header, List[bytes]]
-
-
-def split(blob: bytes) -> Tuple[bytes, int]:
-    """A blob's JSON and the offset (bytes) at which its data section starts. Raises RefusedError."""
-    if len(blob) < _LENGTH.size:
-        raise RefusedError("a program shorter than its length field")
-    end = _LENGTH.size + _LENGTH.unpack_from(blob)[0]
-    data = end + (-end % 64)
-    if end > len(blob):
-        raise RefusedError("a program whose JSON runs past its end")
-    return blob[_LENGTH.size : end], data
 
 
 def run_program(framework: Framework, program_id: int, blob: bytes, address: int) -> Outcome:
@@ -49,7 +39,7 @@ def run_program(framework: Framework, program_id: int, blob: bytes, address: int
         run.stop("refused", error)
     except UnsupportedError as error:
         run.stop("unsupported", error)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+    except Exception as error:  # what does not add up: missing keys, impossible seeds, wrong types
         run.stop("refused", error)
     return run.header(program_id), run.payload
 
@@ -65,11 +55,6 @@ def describe(error: Exception, framework: Optional[Framework] = None) -> Tuple[s
         message = "(its message cannot be read)"
     message = _OBJECT_ID.sub("id=0", _ADDRESS.sub("0x0", message))
     return name[:200], message[:MAX_MESSAGE].encode("utf-8", "replace").decode()
-
-
-Path = Tuple[int, ...]
-Place = Tuple[str, Path]
-"""A name, and where within its value."""
 
 
 class _StopError(Exception):
@@ -102,8 +87,7 @@ class _Run:
     def program(self, program: Dict[str, Any], address: int, size: int) -> None:
         tensors = program.get("tensors", [])
         storages = program.get("storages", [])
-        outputs: List[Place] = []
-        _output_references(program.get("outputs", []), outputs)
+        outputs = list(output_references(program.get("outputs", [])))
         self.build_guarded(tensors, storages, address, size)
         self.phase = "forward"
         try:
@@ -143,7 +127,7 @@ class _Run:
             if start < 0 or nbytes < 0 or start + nbytes > size:
                 raise RefusedError("tensor %r lies outside the program's data" % spec["name"])
             dtype = spec["dtype"]
-            if users[index] == 1 and _is_whole(spec, nbytes):
+            if users[index] == 1 and is_whole(spec, nbytes):
                 tensor, bases[index] = framework.owned(
                     dtype, spec["shape"], address + start, nbytes
                 )
@@ -250,7 +234,10 @@ class _Run:
     # What stops a program.
 
     def fail(self, error: Exception, name: str) -> None:
-        """Take an exception of the framework as this program's end."""
+        """Take an exception of the framework as this program's end; the worker's too where nothing can run any more."""
+        if self.framework.is_fatal(error):
+            os.write(2, ("%s: %s\n" % describe(error, self.framework)).encode())
+            os.abort()
         self.status = self.framework.classify(error, name, self.phase)
         self.error = describe(error, self.framework)
 
@@ -262,6 +249,8 @@ class _Run:
     # What is observed.
 
     def observe(self, role: str, name: str, path: Tuple[int, ...], tensor: Any) -> None:
+        if len(self.rows) >= MAX_TENSORS:
+            raise UnsupportedError("more than %d tensors as results" % MAX_TENSORS)
         dtype, shape, data = self.framework.read(tensor)
         self.payload_bytes += len(data)
         if self.payload_bytes > MAX_PAYLOAD_BYTES:
@@ -275,7 +264,9 @@ class _Run:
     def observe_leaf(self, role: str, name: str, path: Tuple[int, ...], leaf: Any) -> None:
         if self.framework.is_tensor(leaf):
             self.observe(role, name, path, leaf)
-        elif len(self.values) < MAX_VALUES and not self.framework.is_module(leaf):
+        elif not self.framework.is_module(leaf):
+            if len(self.values) >= MAX_VALUES:
+                raise UnsupportedError("more than %d plain values as results" % MAX_VALUES)
             self.values.append([role, name, list(path), values.encode(leaf, self.framework)])
 
     def guarded(self, action: Callable[[], None], name: str) -> None:
@@ -398,31 +389,3 @@ class _Run:
                 observed,
             )
         ).encode("ascii")
-
-
-def _is_whole(spec: Dict[str, Any], nbytes: int) -> bool:
-    """Whether a tensor is its whole storage in C order, with nothing special about it."""
-    if spec.get("offset") or spec.get("conj") or spec.get("neg"):
-        return False
-    step = 1
-    for length, stride in zip(reversed(spec["shape"]), reversed(spec["strides"])):
-        if stride != step or length < 0:
-            return False
-        step *= length or 1
-    if 0 in spec["shape"]:
-        return nbytes == 0
-    return step * ITEM_BYTES[spec["dtype"]] == nbytes
-
-
-def _output_references(entries: Any, found: List[Tuple[str, Tuple[int, ...]]]) -> None:
-    """Every reference within the outputs, in order, as name and path."""
-    for entry in entries:
-        if isinstance(entry, dict):
-            if "ref" in entry:
-                found.append((entry["ref"], tuple(entry.get("path", ()))))
-            else:
-                for inner in entry.values():
-                    if isinstance(inner, list):
-                        _output_references(inner, found)
-        elif isinstance(entry, list):
-            _output_references(entry, found)

@@ -162,6 +162,10 @@ class Framework:
         """``exception``, or ``unsupported`` where the error says that this framework lacks something."""
         return "unsupported" if isinstance(error, UnsupportedError) else "exception"
 
+    def is_fatal(self, error: Exception) -> bool:
+        """Whether no later program can run after this error: the worker then dies, and the death names its program."""
+        return False
+
     def describe(self, error: Exception) -> Tuple[str, str]:
         """An exception's class name and message, freed of what says nothing about the cause."""
         return type(error).__name__, str(error)

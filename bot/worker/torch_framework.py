@@ -42,6 +42,13 @@ _NO_SUCH_SIGNATURE = re.compile(
     r"unexpected keyword argument|invalid combination of arguments|positional arguments? but|"
     r"missing \d+ required positional|object is not callable"
 )
+# "This leaves the process in an inconsistent state and any further CUDA work will return the same error":
+# https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html (cudaErrorAssert and its kin)
+_LOST_DEVICE = re.compile(
+    r"CUDA error: (device-side assert triggered|an illegal memory access|misaligned address|an illegal instruction|"
+    r"unspecified launch failure|the launch timed out|hardware stack error|invalid program counter|"
+    r"operation not supported on global/shared address space|unknown error)"
+)
 OPTIONS = frozenset(("deterministic", "onednn", "threads"))
 
 
@@ -268,6 +275,10 @@ class TorchFramework(Framework):
         if isinstance(result, torch.memory_format):
             return {"memory_format": str(result).replace("torch.", "")}
         return super().value(result)
+
+    def is_fatal(self, error: Exception) -> bool:
+        """A CUDA error after which every call of the process fails with the same one, whatever it does."""
+        return not self.on_cpu and _LOST_DEVICE.search(str(error)) is not None
 
     def classify(self, error: Exception, name: str, phase: str) -> str:
         """Unsupported: a dtype without a kernel, or a signature that this version's op does not have."""

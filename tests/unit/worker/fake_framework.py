@@ -164,7 +164,12 @@ class FakeFramework(Framework):
         for key, tensor in state.items():
             getattr(module, key).array = tensor.array
 
+    def is_fatal(self, error: Exception) -> bool:
+        return "device lost" in str(error)
+
     def argument(self, key: str, value: Any) -> Any:
+        if value == "impossible":
+            raise RuntimeError("no such generator")
         return (key, value)
 
 

@@ -281,3 +281,30 @@ def test_a_framework_that_is_not_installed_fails_in_one_line() -> None:
         assert worker.ready["type"] == "failed"
         assert "No module named 'oneflow'" in worker.ready["reason"]
         assert "\n" not in worker.ready["reason"]
+
+
+def test_any_error_in_reading_a_program_is_refused_and_the_loop_goes_on(
+    worker: WorkerClient,
+) -> None:
+    bad = one_call("identity", {"generator": "impossible"})
+    refused, next_one = worker.run(bad, one_call("add", X, Y))
+    assert refused.status == "refused"
+    assert next_one.status == "ok"
+
+
+def test_an_error_that_leaves_nothing_to_run_on_is_a_death() -> None:
+    with fresh() as worker:
+        blob = one_call("fail", "device lost")
+        worker.send({"type": "batch", "programs": [[0, len(blob)]]}, blob)
+        with pytest.raises((EOFError, ProtocolError)):
+            worker.receive()
+        assert worker.process.wait(30) == -signal.SIGABRT
+
+
+def test_more_results_than_a_frame_holds_are_coverage(worker: WorkerClient) -> None:
+    few, many = worker.run(one_call("identity", [1] * 10_000), one_call("identity", [1] * 10_001))
+    assert len(few.values) == 10_000
+    assert few.status == "ok"
+    assert many.status == "unsupported"
+    assert many.error is not None
+    assert "10000 plain values" in many.error.message
