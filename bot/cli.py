@@ -54,7 +54,9 @@ OutOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Same seed, same programs.")]
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, max=2**32 - 1, help="Same seed, same programs.")
+]
 BudgetOption = Annotated[
     float | None,
     typer.Option("--budget", min=1, help="Seconds for running programs; default: no bound."),
@@ -97,7 +99,12 @@ def _two_targets(given: list[str] | None) -> list[str]:
 def _ops(given: list[str] | None, every: bool) -> tuple[str, ...] | None:
     if bool(given) == every:
         raise OpDiffError("say what to run: --op OP (may be given often), or --all")
-    return _split(given) if given else None
+    if not given:
+        return None
+    ops = _split(given)
+    if not ops:
+        raise OpDiffError("--op names no op: see `opdiff ops`")
+    return ops
 
 
 def _sources(given: list[str] | None) -> tuple[str, ...]:

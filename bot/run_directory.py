@@ -94,7 +94,11 @@ class RunDirectory:
     @classmethod
     def create(cls, path: Path, plan: Plan) -> RunDirectory:
         """Start a run in a new or empty folder, or over an older run's. Raises OpDiffError for any other folder."""
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise OpDiffError(f"{path} is, or lies below, a file: give a folder as --out") from None
+        _refuse_links(path)
         if not _is_plan(path / "plan.json") and not all(map(_is_start_of_run, path.iterdir())):
             raise OpDiffError(
                 f"{path} is not empty and holds no OpDiff run: give another --out, or empty it"
@@ -121,8 +125,9 @@ class RunDirectory:
                     f"{file} has plan version {document.get('version')!r}; this opdiff reads {PLAN_VERSION}: start anew"
                 )
             plan = Plan.model_validate(document)
-        except (ValueError, AttributeError, ValidationError) as error:
+        except (ValueError, AttributeError, ValidationError, RecursionError) as error:
             raise OpDiffError(f"{file} is not a plan: {str(error).splitlines()[0]}") from None
+        _refuse_links(path)
         lock = _lock(path)
         _drop_torn_line(path / "journal.jsonl")
         _sweep(path)
@@ -162,7 +167,7 @@ class RunDirectory:
                     continue
                 try:
                     yield Entry.from_line(line)
-                except (ValueError, KeyError, TypeError):
+                except (ValueError, KeyError, TypeError, RecursionError):
                     continue
 
     def failing_blob(self, digest: str) -> bytes | None:
@@ -186,11 +191,21 @@ def _is_plan(file: Path) -> bool:
     """Whether a file is a run's plan, of any version: what it lies beside is deleted for a new run."""
     try:
         fields = json.loads(file.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(fields, dict) and {"version", "command", "targets"} <= set(
         cast("dict[str, Any]", fields)
     )
+
+
+def _refuse_links(path: Path) -> None:
+    """Raise OpDiffError where a link would lead a run's files out of its folder.
+
+    A pull request may hold a folder that looks like an older run's, at the place where reports go by default.
+    """
+    for name in (".lock", "journal.jsonl", "failing", "findings"):
+        if (path / name).is_symlink():
+            raise OpDiffError(f"{path / name} is a symbolic link: remove it, or give another --out")
 
 
 def _is_start_of_run(entry: Path) -> bool:

@@ -75,6 +75,8 @@ USAGE = {
     "unknown option": (["run", "--frobnicate"], "No such option: --frobnicate"),
     "unknown command": (["frobnicate"], "No such command 'frobnicate'"),
     "no number": (["run", "--all", "--seed", "x"], "--seed"),
+    "no seed": (["run", "--all", "--seed", str(2**80)], "--seed"),
+    "an empty op": (["run", "--op", ",", *TWO], "--op names no op"),
     "no time": (["run", "--all", "--budget", "0"], "--budget"),
     "no such choice": (["check", "--fail-on", "maybe"], "'maybe' is not one of"),
     "a missing argument": (["replay"], "Missing argument 'finding'"),

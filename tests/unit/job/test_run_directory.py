@@ -314,3 +314,43 @@ def test_another_tools_plan_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(OpDiffError, match="is not empty and holds no OpDiff run"):
         RunDirectory.create(tmp_path, PLAN)
     assert (tmp_path / "findings").is_dir()
+
+
+@pytest.mark.parametrize("name", [".lock", "journal.jsonl", "failing", "findings"])
+def test_a_link_does_not_lead_a_runs_files_away(tmp_path: Path, name: str) -> None:
+    """A checkout may hold a folder that looks like an older run's, with links in it."""
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    RunDirectory.create(run, PLAN).close()
+    for entry in (run / name, run / "findings"):
+        if entry.is_dir():
+            entry.rmdir()
+        else:
+            entry.unlink(missing_ok=True)
+    (run / name).symlink_to(elsewhere if name in ("failing", "findings") else elsewhere / "new")
+    for begin in (lambda: RunDirectory.create(run, PLAN), lambda: RunDirectory.resume(run)):
+        with pytest.raises(OpDiffError, match="is a symbolic link"):
+            begin()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(OpDiffError, match="a file: give a folder as --out"):
+            RunDirectory.create(out, PLAN)
+
+
+def test_json_nested_without_end_is_no_plan_and_no_entry(tmp_path: Path) -> None:
+    deep = b'{"version":1,"x":' + b"[" * 200_000 + b"]" * 200_000 + b"}"
+    with RunDirectory.create(tmp_path / "run", PLAN) as directory:
+        directory.record(plain("one"), b"")
+    with (tmp_path / "run" / "journal.jsonl").open("ab") as journal:
+        journal.write(deep + b"\n")
+    with RunDirectory.resume(tmp_path / "run") as directory:
+        assert digests(directory) == ["one"]
+    (tmp_path / "run" / "plan.json").write_bytes(deep)
+    with pytest.raises(OpDiffError, match="is not a plan"):
+        RunDirectory.resume(tmp_path / "run")
+    with pytest.raises(OpDiffError, match="holds no OpDiff run"):
+        RunDirectory.create(tmp_path / "run", PLAN)
