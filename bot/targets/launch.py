@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bot.targets.environment import Environment
 from bot.targets.job import Limits, PoolTarget
+from bot.targets.target import TargetError
 
 GUARD = Path(__file__).with_name("guard.py")
 
@@ -133,14 +134,27 @@ class Launcher:
 def worker_variables(
     environment: Environment, device: str, threads: int, host: Mapping[str, str]
 ) -> dict[str, str]:
-    """The environment variables of a worker, but for HOME and TMPDIR."""
+    """The environment variables of a worker, but for HOME and TMPDIR.
+
+    Raises TargetError for a folder whose name such a variable cannot hold.
+    """
     names = INHERITED + (INHERITED_WITH_GPU if device.startswith("cuda") else ())
     variables = {name: host[name] for name in names if name in host}
     variables |= FIXED | dict.fromkeys(THREAD_VARIABLES, str(threads))
     if not device.startswith("cuda"):
         variables["CUDA_VISIBLE_DEVICES"] = ""
     if environment.import_paths:
-        variables["PYTHONPATH"] = os.pathsep.join(map(str, environment.import_paths))
+        variables["PYTHONPATH"] = _path_list(environment.import_paths)
     if environment.library_paths:
-        variables["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, environment.library_paths))
+        variables["LD_LIBRARY_PATH"] = _path_list(environment.library_paths)
     return variables
+
+
+def _path_list(folders: Sequence[Path]) -> str:
+    """Folders as one variable. A separator in a name would hide the overlay, and the release pass for the candidate."""
+    for folder in folders:
+        if os.pathsep in str(folder):
+            raise TargetError(
+                f"{folder} holds a {os.pathsep!r}, which no path list can: set XDG_CACHE_HOME to a folder without one"
+            )
+    return os.pathsep.join(map(str, folders))
