@@ -300,8 +300,11 @@ class Lane:
         if isinstance(second, WorkerDeath):
             self._record.confirm(victim.group, second)
             self._state(victim, second, confirmed=True)
+            return
+        self.counts.unconfirmed += 1
+        if (first.status, first.signal) == ("crash", "SIGKILL"):  # somebody else's doing
+            self._emit(Answers(self.number, [(victim.id, second)]))
         else:
-            self.counts.unconfirmed += 1
             self._state(victim, first, confirmed=False)
 
     def _state(self, victim: Job, death: WorkerDeath, confirmed: bool) -> None:

@@ -167,6 +167,12 @@ class TestBlame:
         assert death is not None
         assert death.last_words == "F1130 check failed: x"
 
+    def test_a_worker_killed_from_outside_is_blamed_on_nobody(self, pool):
+        """Nothing kills itself with SIGKILL: what the program does alone is its answer."""
+        killed = {"do": "die_once", "signal": "SIGKILL"}
+        assert manners(run_all(pool, [ANSWER, killed, ANSWER])) == ["ok", "ok", "ok"]
+        assert pool.counts()[0].unconfirmed == 1
+
     def test_a_death_that_does_not_happen_alone_is_not_confirmed(self, pool):
         """``die_once`` dies unless it is the first program of its worker."""
         results = run_all(
