@@ -184,7 +184,8 @@ class FolderCache:
         try:
             return folder.rename(aside / "folder").parent
         except FileNotFoundError:
-            aside.rmdir()
+            with contextlib.suppress(FileNotFoundError):  # another process may have swept it
+                aside.rmdir()
             return None
 
     def _discard(self, folder: Path) -> None:

@@ -105,7 +105,8 @@ def _readable(python: Path, contents: Contents, package: Path) -> tuple[Path, ..
 
 
 def _code_files(package: Path) -> Iterator[Path]:
-    return (path for path in sorted(package.rglob("*")) if path.suffix in _CODE)
+    """A package's code; a build folder can also hold links to what is not there."""
+    return (path for path in sorted(package.rglob("*")) if path.suffix in _CODE and path.is_file())
 
 
 def _digest(python: Path, contents: Contents, package: Path, version: str) -> str:

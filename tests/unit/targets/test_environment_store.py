@@ -162,6 +162,15 @@ def test_an_interpreters_digest_follows_its_package(
     assert store.prepare(spec).digest != before
 
 
+def test_a_build_folder_may_hold_links_to_nothing(
+    store: EnvironmentStore, interpreters: Interpreters, tmp_path: Path
+) -> None:
+    spec = interpreters.add(tmp_path / "mine", ["torch"])
+    before = store.prepare(spec).digest
+    (tmp_path / "mine/lib/site-packages/torch/_C.so").symlink_to(tmp_path / "not built")
+    assert store.prepare(spec).digest == before
+
+
 def test_an_interpreter_with_two_frameworks_needs_a_word(
     store: EnvironmentStore, interpreters: Interpreters, tmp_path: Path
 ) -> None:
