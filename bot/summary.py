@@ -24,7 +24,7 @@ from bot.report.results import (
     TargetCoverage,
     TargetFacts,
 )
-from bot.report.rows import changes_row, clip, finding_row
+from bot.report.rows import changes_row, clip, finding_row, note_rows
 from bot.targets.pool import TargetFacts as PoolFacts
 
 MAX_REASONS = 200
@@ -67,7 +67,7 @@ def summarise(story: Story) -> Results:
         coverage=coverage,
         counts=_counts(story),
         findings=tuple(finding_row(finding) for finding in findings),
-        notes=tuple(clip(note) for note in [*shortfalls, *story.notes, *_isolation(story)]),
+        notes=note_rows([*shortfalls, *_isolation(story), *story.notes]),
     )
 
 
@@ -160,9 +160,13 @@ def _counts(story: Story) -> Counts:
 
 
 def _most_frequent(reasons: Counter[str], most: int) -> dict[str, int]:
-    """The most frequent reasons, by name among equals: results arrive in no fixed order, and a report has one."""
+    """The most frequent reasons, by name among equals, and the rest as one: nothing is left uncounted."""
     ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-    return {clip(reason): count for reason, count in ordered[:most]}
+    kept: Counter[str] = Counter()
+    for number, (reason, count) in enumerate(ordered):
+        rest = f"{len(ordered) - most} rarer reasons"
+        kept[clip(reason) if number < most else rest] += count
+    return dict(kept)
 
 
 def _coverage(story: Story) -> tuple[OpCoverage, ...]:

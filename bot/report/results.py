@@ -22,6 +22,7 @@ SCHEMA_VERSION: Final = 1
 MAX_RESULTS_BYTES: Final = 64 << 20
 MAX_TEXT: Final = 4_000
 MAX_ROWS: Final = 100_000
+MAX_NOTES: Final = 10_000
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Name = Annotated[str, Field(max_length=500)]
@@ -264,7 +265,7 @@ class Results(Row):
     coverage: tuple[OpCoverage, ...] = Field(default=(), max_length=MAX_ROWS)
     counts: Counts = Counts()
     findings: tuple[FindingRow, ...] = Field(default=(), max_length=MAX_ROWS)
-    notes: tuple[Text, ...] = Field(default=(), max_length=10_000)
+    notes: tuple[Text, ...] = Field(default=(), max_length=MAX_NOTES)
     """What a reader must know: hunks that did not apply, ``unisolated``, a budget that ended, targets that failed."""
 
     @property

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, cast
 
 from bot.changes.change import Changes
 from bot.oracle.finding import Difference, Evidence, Finding, Mismatch, Observation
 from bot.report.results import (
+    MAX_NOTES,
     MAX_TEXT,
     ChangedOpRow,
     ChangesRow,
@@ -34,6 +36,14 @@ def clip(text: str, limit: int = MAX_TEXT) -> str:
 def names(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Texts clipped to a name's length, at most 100 of them."""
     return tuple(clip(text, MAX_NAME) for text in texts[:MAX_ITEMS])
+
+
+def note_rows(notes: Sequence[str]) -> tuple[str, ...]:
+    """Notes clipped, as many as ``results.json`` takes; the last one then says how many were left out."""
+    if len(notes) <= MAX_NOTES:
+        return tuple(clip(note) for note in notes)
+    kept = [clip(note) for note in notes[: MAX_NOTES - 1]]
+    return (*kept, f"{len(notes) - len(kept)} more notes were left out")
 
 
 def measured(value: float | None) -> Measured | None:

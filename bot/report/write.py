@@ -11,7 +11,7 @@ from bot.report.files import write_atomically
 from bot.report.finding_folder import write_finding
 from bot.report.markdown import MAX_SCRIPT_CHARACTERS, render_report
 from bot.report.results import FindingRow, Results, write_results
-from bot.report.rows import clip, finding_row
+from bot.report.rows import clip, finding_row, note_rows
 
 
 def write_report(out: Path, results: Results, bundles: Iterable[FindingBundle]) -> Path:
@@ -36,7 +36,7 @@ def write_report(out: Path, results: Results, bundles: Iterable[FindingBundle]) 
         ):  # one character over the limit tells the report that it is too long to show
             shown = written.script[: MAX_SCRIPT_CHARACTERS + 1]
             scripts[bundle.finding.fingerprint] = shown
-    full = results.model_copy(update={"findings": tuple(rows), "notes": tuple(notes)})
+    full = results.model_copy(update={"findings": tuple(rows), "notes": note_rows(notes)})
     write_results(out / "results.json", full)
     report = out / "report.md"
     write_atomically(report, render_report(full, scripts).encode("utf-8", "backslashreplace"))

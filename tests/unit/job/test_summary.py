@@ -17,6 +17,7 @@ from bot.oracle.finding import Finding
 from bot.oracle.settle import Settlement
 from bot.plan import FailOn, Plan, PlannedTarget
 from bot.programs.source import SourceCounts
+from bot.report.results import dump_results, parse_results
 from bot.run_directory import Entry
 from bot.summary import MAX_REASONS, Story, fails, summarise
 from bot.targets.environment import Environment
@@ -311,3 +312,20 @@ def test_all_ops_with_nothing_compared_is_not_clean() -> None:
     assert summarise(story(entries=[], plan=every)).result == "incomplete"
     some = [lacking, entry("sum", "e", "ok", "ok")]
     assert summarise(story(entries=some, plan=every)).result == "clean"
+
+
+def test_more_notes_and_reasons_than_a_results_file_takes_are_counted() -> None:
+    skipped = {f"reason {number:03}": 1 for number in range(250)}
+    results = summarise(
+        story(
+            notes=[f"note {number}" for number in range(10_001)],
+            shortfalls=["a file"],
+            counts=SourceCounts(cases=250, skipped=skipped),
+        )
+    )
+    assert results.notes[0] == "a file"
+    assert len(results.notes) == 10_000
+    assert results.notes[-1] == "3 more notes were left out"
+    assert results.counts.skipped["50 rarer reasons"] == 50
+    assert sum(results.counts.skipped.values()) == 250
+    assert parse_results(dump_results(results)) == results
