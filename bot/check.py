@@ -101,18 +101,13 @@ def assign(plan: Plan, changes: Changes, changeset: ChangeSet, workshop: Worksho
     targets = tuple(
         resolve(parse_target(target.spec), workshop.store, candidate) for target in plan.targets
     )
-    overlaid = isinstance(candidate, Overlay)
     return Assignment(
         plan=plan,
         targets=targets,
         changes=changes,
         notes=(*changes.notes, *_carried(candidate), *_tests(changes)),
         shortfalls=tuple(_shortfalls(changes, candidate)),
-        untestable={
-            op.op: "its change is not Python, and an overlay carries only Python: give a wheel of the pull request"
-            for op in changes.ops
-            if overlaid and not op.in_python
-        },
+        untestable=_untestable(changes, candidate),
     )
 
 
@@ -162,11 +157,31 @@ def _tests(changes: Changes) -> tuple[str, ...]:
     )
 
 
+def _untestable(changes: Changes, candidate: Environment | Overlay) -> dict[str, str]:
+    """Changed ops whose change is not in what runs, and why."""
+    if not isinstance(candidate, Overlay):
+        return {}
+    missed = {entry.file: entry.why for entry in candidate.not_carried if entry.missed}
+    found: dict[str, str] = {}
+    for op in changes.ops:
+        files = [lines.file for lines in op.lines if lines.file in missed]
+        if not op.in_python:
+            found[op.op] = (
+                "its change is not Python, and an overlay carries only Python: give a wheel of the pull request"
+            )
+        elif files:
+            found[op.op] = f"{files[0]} is changed, and {missed[files[0]]}: give another --baseline"
+    return found
+
+
 def _shortfalls(changes: Changes, candidate: Environment | Overlay) -> Iterator[str]:
     """What keeps the check from being whole before anything has run."""
     if isinstance(candidate, Overlay):
         for hunk in candidate.rejected:
             yield f"a hunk does not apply to the release, so it was not tested: {hunk}"
+        for entry in candidate.not_carried:
+            if entry.missed:
+                yield f"{entry.file} was not tested: {entry.why}"
     yield from _unmapped(changes)
 
 

@@ -19,6 +19,7 @@ from bot.targets.overlay_tree import Patches, lay_overlay
 from bot.targets.target import TargetError
 
 LAYOUT = b"opdiff overlay 1"
+_NOT_RELEASED = "the release has no such file"
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,11 @@ class RejectedHunk:
 
 @dataclass(frozen=True)
 class NotCarried:
-    """A changed file that the overlay does not hold, and why."""
+    """A changed file that the overlay does not hold, and why. ``missed``: it is a package's Python, which runs."""
 
     file: str
     why: str
+    missed: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def _plan(changes: ChangeSet, roots: SourceRoots, site_packages: Path) -> _Plan:
     for file in changes.files:
         why = _why_not_carried(file, roots, site_packages)
         if why is not None:
-            not_carried.append(NotCarried(file.path, why))
+            not_carried.append(NotCarried(file.path, why, missed=why == _NOT_RELEASED))
             continue
         try:
             found, hunks = _merge(file, changes, roots, site_packages)
@@ -185,7 +187,7 @@ def _why_not_carried(file: ChangedFile, roots: SourceRoots, site_packages: Path)
         return "not installed with the package"
     old = roots.installed(file.old) if file.old is not None else None
     if file.new is not None and old is not None and not (site_packages / old).is_file():
-        return "the release has no such file"
+        return _NOT_RELEASED
     return None
 
 

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bot.check import CheckRequest, check
+from bot.changes.change import ChangedLines, ChangedOp, Changes
+from bot.check import CheckRequest, assign, check, plan_check
 from bot.plan import ChangeSource
 from bot.progress import Progress
 from bot.report.results import read_results
 from bot.run import resume
+from bot.targets.environment import Environment
 from bot.targets.environment_store import EnvironmentStore
+from bot.targets.overlay import NotCarried, Overlay
 from bot.workshop import Workshop
 
 ADDED = "--- /dev/null\n+++ b/{file}\n@@ -0,0 +1 @@\n+{text}\n"
@@ -54,6 +57,37 @@ def test_a_file_that_says_nothing_of_ops_is_incomplete(tmp_path: Path, workshop:
     results = checked(tmp_path, workshop, "torch/table.bin", "1 2 3")
     assert (results.result, results.exit_code) == ("incomplete", 1)
     assert results.notes[0].startswith("torch/table.bin is changed, and no op could be proven")
+
+
+def overlay(tmp_path: Path, *not_carried: NotCarried) -> Overlay:
+    environment = Environment("torch@pr", "torch", tmp_path / "python", "overlay", "digest")
+    return Overlay(environment, (), (), (), not_carried)
+
+
+def test_what_the_release_lacks_is_not_tested_by_its_overlay(
+    tmp_path: Path, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module that holds `sum` is newer than the release: the overlay is the release as it was, for `sum`."""
+    made = overlay(
+        tmp_path,
+        NotCarried("torch/newer.py", "the release has no such file", missed=True),
+        NotCarried("tools/lint.py", "not installed with the package"),
+    )
+    monkeypatch.setattr("bot.check.make_candidate", lambda *_: made)
+    monkeypatch.setattr("bot.check.resolve", lambda target, *_: target)
+    changes = Changes(
+        "torch",
+        (
+            ChangedOp("add", "direct", (), (), (ChangedLines("torch/functional.py", 1, 2),)),
+            ChangedOp("sum", "direct", (), (), (ChangedLines("torch/newer.py", 3, 4),)),
+            ChangedOp("exp", "direct", (), (), (), in_python=False),
+        ),
+    )
+    plan = plan_check(CheckRequest(ChangeSource()), changes)
+    assignment = assign(plan, changes, None, workshop)  # type: ignore[arg-type]
+    assert set(assignment.untestable) == {"sum", "exp"}
+    assert assignment.untestable["sum"].startswith("torch/newer.py is changed, and the release has")
+    assert assignment.shortfalls == ("torch/newer.py was not tested: the release has no such file",)
 
 
 def test_it_can_be_resumed_like_any_other(tmp_path: Path, workshop: Workshop) -> None:

@@ -171,6 +171,9 @@ def test_what_an_overlay_cannot_carry_is_listed(site_packages: Path) -> None:
         ("python/flow/nn/only_in_base.py", "the release has no such file"),
         ("tools/gen.py", "not installed with the package"),
     }
+    assert [entry.file for entry in made.not_carried if entry.missed] == [
+        "python/flow/nn/only_in_base.py"
+    ]
     assert made.patched == ()
 
 
