@@ -255,9 +255,9 @@ def run(
 ) -> None:
     """Run ops on two or more targets and report where they differ."""
     if resume is not None:
-        if op or every or target or source or dtype:
+        if op or every or target or source or dtype or seed or budget is not None:
             raise OpDiffError(
-                "--resume goes on as planned: give no --op, --all, --target, --source or --dtype"
+                "--resume goes on as planned: give no --op, --all, --target, --source, --dtype, --seed or --budget"
             )
         with open_workshop(quiet) as workshop:
             results = resume_run(resume, workshop)

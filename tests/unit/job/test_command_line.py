@@ -164,6 +164,10 @@ USAGE = {
     "nothing to resume": (["run", "--resume", "empty"], "holds no OpDiff run to resume"),
     "nowhere to resume": (["run", "--resume", "nowhere"], "holds no OpDiff run to resume"),
     "a plan of another version": (["run", "--resume", "old"], "has plan version 0; this opdiff reads 1"),
+    "resume with another budget": (
+        ["run", "--resume", "old", "--budget", "60"],
+        "--resume goes on as planned",
+    ),
     "resume with something else": (
         ["run", "--resume", "old", "--op", "add"],
         "--resume goes on as planned",
