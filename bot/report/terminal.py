@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,12 +33,15 @@ def print_summary(console: Console, results: Results, report: Path) -> None:
         f"compared {counts.compared} of {counts.programs} programs: {counts.outputs} outputs, {counts.gradients} gradients, "
         f"{counts.side_effects} side effects, {counts.exceptions} exceptions",
     )
-    for reason, count in sorted(counts.skipped.items(), key=lambda item: -item[1])[:5]:
-        _line(console, f"not compared: {count} ({reason})")
-    for row in [row for row in results.coverage if not row.tested][:10]:
-        _line(console, f"not tested: {row.op}: {row.reason}")
-    for note in results.notes[:10]:
-        _line(console, f"note: {note}")
+    skipped = sorted(counts.skipped.items(), key=lambda item: -item[1])
+    untested = [row for row in results.coverage if not row.tested]
+    _lines(
+        console, [f"not compared: {count} ({reason})" for reason, count in skipped], 5, "reasons"
+    )
+    _lines(
+        console, [f"not tested: {row.op}: {row.reason}" for row in untested], 10, "ops not tested"
+    )
+    _lines(console, [f"note: {note}" for note in results.notes], 10, "notes")
     _line(console, f"{results.result}: {_number(len(results.findings))}; report: {report}")
 
 
@@ -70,6 +74,14 @@ def _table(findings: tuple[FindingRow, ...]) -> Table:
         cells = [text.replace("::", ":\u200b:") for text in _cells(finding)]
         table.add_row(*(Text(text, style=style) for text in cells))
     return table
+
+
+def _lines(console: Console, texts: Sequence[str], most: int, what: str) -> None:
+    """The first lines, and how many more the report has."""
+    for text in texts[:most]:
+        _line(console, text)
+    if len(texts) > most:
+        _line(console, f"{len(texts) - most} more {what} are in the report")
 
 
 def _line(console: Console, text: str) -> None:

@@ -57,11 +57,11 @@ def entries() -> Iterator[Dict[str, Any]]:
 
 def _trace(request: Header, stream: BinaryIO) -> None:
     tally = Tally()
-    try:
+    if trace_request.is_known(request):
         for written in trace_request.programs(request, tally):
             header = {"type": "program", "digest": written.digest, "op": ""}
             write_frame(stream, encode_header(header), written.blob)
-    except KeyError:
+    else:
         tally.case()
         tally.skip("PyTorch %s has no such entry" % torch.__version__)
     write_frame(stream, encode_header(dict(tally.counts(), type="traced")))

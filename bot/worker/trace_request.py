@@ -36,6 +36,13 @@ def subject_of(request: Request) -> Subject:
     return Subject(op, trace_opinfo.dtypes_on_cpu(op), trace_opinfo.inputs, _sample_case)
 
 
+def is_known(request: Request) -> bool:
+    """Whether the release has the OpInfo or ModuleInfo that a request names."""
+    if request["source"] == "moduleinfo":
+        return request["name"] in trace_modules.module_infos()
+    return (request["name"], request.get("variant", "")) in trace_opinfo.op_infos()
+
+
 def programs(request: Request, tally: Tally) -> Iterator[Written]:
     """The programs of a request, in an order that depends on the request alone."""
     subject = subject_of(request)

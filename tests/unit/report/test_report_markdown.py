@@ -253,6 +253,20 @@ def test_long_summary_says_what_it_left_out() -> None:
     assert len(text.splitlines()) < 40
 
 
+def test_notes_reasons_and_ops_beyond_the_first_are_counted() -> None:
+    results = made.results(
+        counts=Counts(skipped={f"reason {n}": n for n in range(7)}),
+        coverage=tuple(
+            OpCoverage(op=f"op{n}", tested=False, reason="no program") for n in range(13)
+        ),
+        notes=tuple(f"note {n}" for n in range(14)),
+    )
+    lines = printed(results, terminal=False).splitlines()
+    assert "2 more reasons are in the report" in lines
+    assert "3 more ops not tested are in the report" in lines
+    assert "4 more notes are in the report" in lines
+
+
 def test_gradient_is_named_once() -> None:
     mismatch = made.mismatch("gradient", "gradient", "x")
     results = made.results(findings=(row(kind="gradient", mismatches=(mismatch,)),))
