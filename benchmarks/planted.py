@@ -111,12 +111,13 @@ def _first_shape(call: Any, parsed: Program) -> tuple[int, ...] | None:
 def choose_programs(
     plan: Plan, workshop: Workshop, generator: random.Random
 ) -> dict[str, list[Candidate]]:
-    """For every op one of its ordinary programs and, where there are, one of its error inputs; by reservoir."""
+    """For every op one of its samples and, where there are, one of its error inputs; by reservoir."""
     seen: Counter[tuple[str, bool]] = Counter()
     chosen: dict[tuple[str, bool], Candidate] = {}
     with workshop.source() as source:
         groups = groups_of(plan, source.index())
-        asked = requests(plan, entries_of(plan, groups, source.index()))
+        chosen_from = plan.model_copy(update={"kinds": ("sample", "error")})
+        asked = requests(chosen_from, entries_of(plan, groups, source.index()))
         for program in source.programs(asked, SourceCounts()):
             candidate = candidate_of(program)
             if candidate is None:
