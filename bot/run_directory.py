@@ -24,11 +24,11 @@ from typing import Any, BinaryIO, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from bot.atomic_file import write_atomically
 from bot.errors import OpDiffError
 from bot.oracle.counts import Counts, TargetStatus
 from bot.oracle.finding import Mismatch
 from bot.plan import PLAN_VERSION, Plan
-from bot.report.files import write_atomically
 from bot.targets.outcome import Death
 
 _MISMATCHES = TypeAdapter(tuple[Mismatch, ...])

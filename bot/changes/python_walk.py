@@ -58,11 +58,9 @@ class PythonWalk:
             public = self._published(module, definition)
             if public is not None:
                 return public
-            return (
-                ""
-                if added
-                else Node("python import", f"{module}.{definition.name}", definition=definition)
-            )
+            node = Node("python import", f"{module}.{definition.name}", definition=definition)
+            unused = next(self._import_users(node.name), None) is None
+            return "" if added and unused else node
         if definition.kind == "statement":
             return "a statement at module level: it may change any op of the module"
         owner, _, attribute = definition.name.rpartition(".")

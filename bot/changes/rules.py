@@ -19,7 +19,7 @@ class Reader(Protocol):
         """Where the walk from a changed definition begins, or why none is possible.
 
         ``added`` says that the other side has no definition of that name. An empty text means that the change
-        can change no op (an import that nothing uses yet).
+        can change no op (an import that nothing uses).
         """
         ...
 

@@ -10,12 +10,12 @@ import contextlib
 import hashlib
 import io
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from bot.atomic_file import write_atomically
 from bot.programs.program import ProgramError, canonical_json, decode, digest
 from bot.programs.source import SourceCounts, SourcedProgram
 from bot.worker.protocol import ProtocolError, encode_header, read_frame, write_frame
@@ -81,7 +81,7 @@ class SourceCache:
         }
         write_frame(stream, encode_header(end))
         with contextlib.suppress(OSError):
-            self._write_file(self._path(key), stream.getvalue())
+            write_atomically(self._path(key), stream.getvalue())
 
     def read_json(self, key: dict[str, Any]) -> bytes | None:
         """Stored JSON text that is no stream of programs (a listing), at most 16 MiB."""
@@ -95,7 +95,7 @@ class SourceCache:
     def write_json(self, key: dict[str, Any], text: bytes) -> None:
         """Keep JSON text under a key."""
         with contextlib.suppress(OSError):
-            self._write_file(self._path(key), text)
+            write_atomically(self._path(key), text)
 
     def prune(self, max_bytes: int = MAX_TOTAL_BYTES) -> int:
         """Remove the files that were used longest ago until the rest fit; how many were removed."""
@@ -119,18 +119,6 @@ class SourceCache:
     def _path(self, key: dict[str, Any]) -> Path:
         name = hashlib.blake2b(canonical_json(key), digest_size=20).hexdigest()
         return self._folder / f"{name}.frames"
-
-    def _write_file(self, path: Path, data: bytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            Path(temporary).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
-            raise
 
 
 def parse_stream(stream: BinaryIO) -> Traced:

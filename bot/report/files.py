@@ -1,4 +1,4 @@
-"""Files of a report: written in one step, and read back as untrusted data."""
+"""Folders and files of a report: written in one step, and read back as untrusted data."""
 
 from __future__ import annotations
 
@@ -33,18 +33,6 @@ def unique_names(texts: list[str]) -> list[str]:
         used.add(name.lower())
         names.append(name)
     return names
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file beside its place and rename it there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -15,8 +15,9 @@ from typing import Annotated, Any, Final, Literal, NoReturn
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from bot.atomic_file import write_atomically
 from bot.oracle.finding import Confidence, FindingStatus, Kind, Verdict
-from bot.report.files import FileError, read_bounded, write_atomically
+from bot.report.files import FileError, read_bounded
 
 SCHEMA_VERSION: Final = 1
 MAX_RESULTS_BYTES: Final = 64 << 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from bot.atomic_file import write_atomically
 from bot.programs.program import ProgramError
 from bot.report.bundle import FindingBundle
-from bot.report.files import write_atomically
 from bot.report.finding_folder import write_finding
 from bot.report.markdown import MAX_SCRIPT_CHARACTERS, render_report
 from bot.report.results import FindingRow, Results, write_results

@@ -164,3 +164,18 @@ def test_aliases_of_aliases_in_yaml_cost_nothing() -> None:
     ]
     assert read_entries("\n".join(lines)) is None
     assert read_entries("- &a {name: x}\n- {name: [*a, *a]}") is not None
+
+
+def test_an_import_taken_from_under_its_user_is_followed(changes_of: Run) -> None:
+    text = "from math import exp\nimport os\n\ndef softsign(x):\n    return exp(x)\n"
+    without = {FUNCTIONAL: text.replace("from math import exp\n", "")}
+    assert ops(changes_of({**PYTHON, FUNCTIONAL: text}, without)) == ["nn.functional.softsign"]
+
+
+def test_an_import_that_nobody_used_is_not(changes_of: Run) -> None:
+    text = "from math import exp\nimport os\n\ndef softsign(x):\n    return exp(x)\n"
+    changes = changes_of(
+        {**PYTHON, FUNCTIONAL: text}, {FUNCTIONAL: text.replace("import os\n", "")}
+    )
+    assert ops(changes) == []
+    assert changes.unmapped == ()

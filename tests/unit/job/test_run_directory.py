@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.atomic_file import write_atomically
 from bot.errors import OpDiffError
 from bot.oracle.counts import Counts, TargetStatus
 from bot.oracle.finding import Difference, Mismatch, Observation
 from bot.plan import Plan, PlannedTarget
-from bot.report.files import write_atomically
 from bot.run_directory import Entry, RunDirectory
 from bot.targets.outcome import Death
 
