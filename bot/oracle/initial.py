@@ -51,11 +51,7 @@ class InitialTensors:
         # Not as_strided: it goes through the array interface, which has no name for the float8 types.
         values: Array = np.ndarray(spec.shape, dtype, raw, spec.offset * dtype.itemsize, steps)
         values.flags.writeable = False
-        if spec.conj and spec.dtype != "complex32":
-            values = np.conjugate(values)
-        if spec.neg and spec.dtype != "complex32":
-            values = np.negative(values)
-        return values
+        return _half_complex(values, spec) if spec.dtype == "complex32" else _resolved(values, spec)
 
     def operand_sizes(self, with_gradients: bool) -> tuple[int, ...]:
         """Element counts of the floating tensors that a result can accumulate; output gradients where asked for."""
@@ -65,3 +61,22 @@ class InitialTensors:
             for spec in self.program.tensors
             if (with_gradients or spec.name not in gradients) and is_floating(spec.dtype)
         )
+
+
+def _resolved(values: Array, spec: TensorSpec) -> Array:
+    """The values that the stored ones stand for under the conj and neg bits."""
+    if spec.conj:
+        values = np.conjugate(values)
+    return np.negative(values) if spec.neg else values
+
+
+def _half_complex(values: Array, spec: TensorSpec) -> Array:
+    """The same for complex32, which NumPy knows as two fields only."""
+    if not (spec.conj or spec.neg):
+        return values
+    values = values.copy()
+    if spec.neg:
+        values["real"] *= -1
+    if spec.neg != spec.conj:
+        values["imag"] *= -1
+    return values

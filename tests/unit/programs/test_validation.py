@@ -88,6 +88,22 @@ def test_small_floats_are_read_with_their_strides() -> None:
 
 
 @pytest.mark.parametrize(
+    ("bits", "expected"),
+    [({}, (1, 2)), ({"conj": True}, (1, -2)), ({"neg": True}, (-1, -2)),
+     ({"conj": True, "neg": True}, (-1, 2))],
+)  # fmt: skip
+def test_bits_of_half_complex_numbers_are_resolved(
+    bits: dict[str, bool], expected: tuple[float, float]
+) -> None:
+    program, data = decode(with_tensor(dtype="complex32", **bits))
+    raw = bytearray(data)
+    raw[:4] = np.array([1, 2], np.float16).tobytes()
+    array = InitialTensors(program, memoryview(bytes(raw))).array("x")
+    assert array is not None
+    assert array[0].item() == expected
+
+
+@pytest.mark.parametrize(
     "value",
     [
         float("nan"),
