@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,4 +164,7 @@ def skipped_of(header: dict[str, Any]) -> dict[str, int]:
     if not isinstance(skipped, dict):
         raise ProtocolError("the reasons for skipping are not an object")
     reasons = cast("dict[str, object]", skipped)
-    return {str(reason)[:200]: count_of(reasons, reason) for reason in reasons}
+    cut: Counter[str] = Counter()
+    for reason in reasons:
+        cut[reason[:200]] += count_of(reasons, reason)
+    return dict(cut)

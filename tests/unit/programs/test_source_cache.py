@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bot.programs.builder import ProgramBuilder
 from bot.programs.program import digest
 from bot.programs.source import SourcedProgram
-from bot.programs.source_cache import MAX_KEPT_BYTES, SourceCache, Traced, parse_stream
+from bot.programs.source_cache import MAX_KEPT_BYTES, SourceCache, Traced, parse_stream, skipped_of
 from bot.worker.protocol import encode_header, write_frame
 
 KEY = {"request": "add"}
@@ -108,3 +108,8 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     cache = SourceCache(tmp_path / "file")
     cache.write(KEY, TRACED)
     assert cache.read(KEY) is None
+
+
+def test_long_reasons_that_begin_alike_are_counted_together() -> None:
+    skipped = {"x" * 200 + "a": 1, "x" * 200 + "b": 2, "short": 4}
+    assert skipped_of({"skipped": skipped}) == {"x" * 200: 3, "short": 4}
