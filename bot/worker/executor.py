@@ -13,8 +13,8 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import values
-from blob import Path, Place, is_whole, output_references, split
 from framework import Framework, RefusedError, UnsupportedError
+from program_blob import Path, Place, is_whole, output_references, split
 
 MAX_MESSAGE = 2000
 MAX_VALUES = 10_000
