@@ -25,11 +25,14 @@ _ROLE_ORDER = {role: order for order, role in enumerate(ROLE_FIELD)}
 
 
 def decoded(raw: RawOutcome) -> Outcome:
-    """An outcome decoded; words that don't add up count as a crash, for nothing they say can be used."""
+    """An outcome decoded; words that don't add up count as a crash, for nothing they say can be used.
+
+    They are at hand, so that there is nothing to confirm.
+    """
     try:
         return raw.decode()
     except ProtocolError as problem:
-        return Outcome("crash", death=Death("protocol", str(problem), confirmed=False))
+        return Outcome("crash", death=Death("protocol", str(problem), confirmed=True))
 
 
 class ExactComparison:

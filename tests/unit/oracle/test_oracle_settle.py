@@ -11,7 +11,7 @@ from simulated_targets import Simulation, forward, to_float64, with_gradient
 
 from bot.oracle.settle import Settlement, settle
 from bot.programs.program import Origin
-from bot.targets.outcome import Death, dead
+from bot.targets.outcome import Death, RawOutcome, dead
 
 CANDIDATE, BASELINE, PEER = "oneflow@pr:cpu", "oneflow==0.9.0:cpu", "torch==2.13.0:cpu"
 
@@ -204,6 +204,14 @@ def test_a_death_that_did_not_come_again_is_not_proved():
     larger = program("square", [1.0, 2.0, 3.0])
     (proved,) = settled(check(die, RIGHT, RIGHT), [program("square", [1.0]), larger]).findings
     assert (proved.confidence, proved.program) == ("proved", larger.digest)
+
+
+def test_an_answer_that_does_not_add_up_is_proof():
+    def babble(decoded, x):
+        return RawOutcome(b'{"type":"outcome"}', b"")
+
+    (finding,) = settled(check(babble, RIGHT, RIGHT), [program("square")]).findings
+    assert (finding.kind, finding.verdict, finding.confidence) == ("crash", "candidate", "proved")
 
 
 def test_a_target_that_differs_from_itself_is_flaky():
