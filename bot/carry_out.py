@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from bot.changes.change import Changes
 from bot.errors import OpDiffError
-from bot.judge import judge
+from bot.judge import bundles, judge
 from bot.measure import Measured, Measurement
 from bot.oracle.compare import Comparator
 from bot.oracle.roles import held_to
@@ -74,15 +74,16 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         finally:
             programs.close()
         progress.step("judging what differs")
-        judged = judge(measured, pool, comparator, plan.roles, directory, progress)
-    story = Story(
-        assignment.plan, labels, facts, measured, counts, judged.settlement, assignment.changes,
-        assignment.notes, assignment.shortfalls, assignment.untestable, started, workshop.now(),
-        groups,
-    )  # fmt: skip
-    results = summarise(story)
-    progress.step("writing the report")
-    write_report(directory.path, results, judged.bundles)
+        settlement = judge(measured, pool, comparator, plan.roles, directory, progress)
+        story = Story(
+            assignment.plan, labels, facts, measured, counts, settlement, assignment.changes,
+            assignment.notes, assignment.shortfalls, assignment.untestable, started,
+            workshop.now(), groups,
+        )  # fmt: skip
+        results = summarise(story)
+        progress.step("writing the report")
+        found = bundles(settlement.findings, measured, pool, comparator, plan.roles, directory)
+        write_report(directory.path, results, found)
     return results
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 from bot.measure import Measured
 from bot.oracle.compare import Comparator
@@ -23,14 +22,6 @@ from bot.targets.outcome import Outcome
 from bot.targets.pool import Pool
 
 
-@dataclass(frozen=True)
-class Judged:
-    """The findings with their programs and outcomes, and how many mismatches turned out to be rounding."""
-
-    bundles: tuple[FindingBundle, ...]
-    settlement: Settlement
-
-
 def judge(
     measured: Measured,
     pool: Pool,
@@ -38,7 +29,7 @@ def judge(
     roles: Sequence[Role],
     directory: RunDirectory,
     progress: Progress,
-) -> Judged:
+) -> Settlement:
     """Settle what mismatched: refine, group, confirm in fresh processes, decide. Raises TargetError."""
 
     def rerun(jobs: Iterable[Job], *, fresh: bool = False) -> Iterable[JobResult]:
@@ -46,22 +37,42 @@ def judge(
             pool.renew()
         return pool.run(jobs)
 
-    failing = {entry.digest: entry for entry in measured.failing}
-    cases = [_case(entry, directory) for entry in failing.values()]
-    settlement = settle(
+    cases = [_case(entry, directory) for entry in measured.failing]
+    return settle(
         cases, comparator, roles, rerun, _to_float64, progress=lambda text: progress.note(text)
     )
-    outcomes = _outcomes(settlement.findings, failing, pool, comparator, directory)
-    return Judged(
-        tuple(
-            FindingBundle(finding, _blob(finding.program, directory), targets)
-            for finding, targets in (
-                (finding, _target_outcomes(outcomes[finding.program], comparator, roles, pool))
-                for finding in settlement.findings
-            )
-        ),
-        settlement,
-    )
+
+
+def bundles(
+    findings: Iterable[Finding],
+    measured: Measured,
+    pool: Pool,
+    comparator: Comparator,
+    roles: Sequence[Role],
+    directory: RunDirectory,
+) -> Iterator[FindingBundle]:
+    """Each finding with its program and what every target makes of it, run now: one is in memory at a time."""
+    failing = {entry.digest: entry for entry in measured.failing}
+    for finding in findings:
+        entry = failing[finding.program]
+        blob = _blob(finding.program, directory)
+        job = Job(0, blob, entry.op)
+        yield FindingBundle(
+            finding,
+            blob,
+            tuple(
+                TargetOutcome(
+                    party.label,
+                    party.framework,
+                    _outcome(job, entry, index, pool),
+                    target.target.device,
+                    role,
+                )
+                for index, (party, target, role) in enumerate(
+                    zip(comparator.parties, pool.targets, roles, strict=True)
+                )
+            ),
+        )
 
 
 def _case(entry: Entry, directory: RunDirectory) -> Case:
@@ -83,42 +94,10 @@ def _to_float64(blob: bytes) -> bytes | None:
     return None if wide == blob else wide
 
 
-def _outcomes(
-    findings: Sequence[Finding],
-    failing: Mapping[str, Entry],
-    pool: Pool,
-    comparator: Comparator,
-    directory: RunDirectory,
-) -> dict[str, list[Outcome]]:
-    """What every target made of each finding's program. Where it died, the death on record: no program dies again."""
-    programs = {finding.program: failing[finding.program] for finding in findings}
-    found: dict[str, list[Outcome]] = {
-        digest: [_recorded_death(entry, index) for index in range(len(comparator.parties))]
-        for digest, entry in programs.items()
-    }
-    for index in range(len(comparator.parties)):
-        alive = [digest for digest in programs if found[digest][index].death is None]
-        jobs = [
-            Job(number, _blob(digest, directory), programs[digest].op)
-            for number, digest in enumerate(alive)
-        ]
-        for result in pool.only(index).run(jobs):
-            found[alive[result.job.id]][index] = decoded(result.outcomes[0])
-    return found
-
-
-def _recorded_death(entry: Entry, index: int) -> Outcome:
+def _outcome(job: Job, entry: Entry, index: int, pool: Pool) -> Outcome:
+    """What a target makes of a program; where it died, the death on record: no program dies again for a report."""
     status = entry.statuses[index].status
-    death = entry.deaths[index] if entry.deaths else None
-    return Outcome(status if status in DIED else "ok", death=death)
-
-
-def _target_outcomes(
-    outcomes: Sequence[Outcome], comparator: Comparator, roles: Sequence[Role], pool: Pool
-) -> tuple[TargetOutcome, ...]:
-    return tuple(
-        TargetOutcome(party.label, party.framework, outcome, target.target.device, role)
-        for party, outcome, target, role in zip(
-            comparator.parties, outcomes, pool.targets, roles, strict=True
-        )
-    )
+    if entry.deaths and entry.deaths[index] is not None and status in DIED:
+        return Outcome(status, death=entry.deaths[index])
+    (result,) = pool.only(index).run([job])
+    return decoded(result.outcomes[0])
