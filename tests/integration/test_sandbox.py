@@ -204,6 +204,12 @@ class TestFiles:
         answer = run(inside, {"do": "attempt", "what": "fill", "arguments": ["/tmp/full", 400]})
         assert answer == "OSError"
 
+    @pytest.mark.parametrize("what", ["memory_file", "shared_segment"])
+    def test_no_memory_outlives_its_mapping(self, inside, outside, what):
+        """It would be in no process's resident set: the watchdog could not count it."""
+        assert worked(attempt(outside, what)) is None
+        assert_refused(attempt(inside, what))
+
     def test_folders_to_hide_are_covered_even_inside_something_shown(self, sandbox, environment):
         folder = environment.readable[0]
         (folder / "secrets").mkdir(exist_ok=True)
