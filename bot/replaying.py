@@ -77,7 +77,10 @@ def _specs(loaded: LoadedFinding) -> list[str]:
         raise OpDiffError(
             f"{loaded.folder} names a program of some machine ({log_line(given[0])}): replay runs only releases"
         )
-    return [target.spec or target.label for target in loaded.record.targets]
+    specs = [target.spec or target.label for target in loaded.record.targets]
+    if len(specs) < 2:
+        raise OpDiffError(f"{loaded.folder} names {len(specs)} targets: a difference needs two")
+    return specs
 
 
 def _target(

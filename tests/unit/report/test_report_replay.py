@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import made_findings as made
 import pytest
 
+from bot.errors import OpDiffError
 from bot.oracle.finding import Mismatch
 from bot.programs.program import Program
+from bot.replaying import replay_finding
 from bot.report.finding_folder import FindingError, LoadedFinding, write_finding
 from bot.report.replay import replay, targets_by_path
 from bot.report.results import TargetFacts
 from bot.targets.outcome import RawOutcome
+from bot.workshop import Workshop
 
 OUTCOMES = (RawOutcome(b"a", b""), RawOutcome(b"b", b""))
 
@@ -94,3 +99,15 @@ def test_targets_that_name_a_file_are_told_apart() -> None:
 
 def test_blanks_before_a_spec_hide_no_path() -> None:
     assert targets_by_path([TargetFacts(label=" python=evil:cpu")]) == ("python=evil:cpu",)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_finding_of_less_than_two_targets_is_one_line(tmp_path: Path, count: int) -> None:
+    where = folder(tmp_path)
+    document = json.loads((where / "finding.json").read_text())
+    for rows in ("targets", "outcomes"):
+        document[rows] = document[rows][:count]
+    (where / "finding.json").write_text(json.dumps(document))
+    unused = cast("Workshop", None)  # it is refused before anything is prepared
+    with pytest.raises(OpDiffError, match=f"names {count} targets: a difference needs two"):
+        replay_finding(where, unused)
