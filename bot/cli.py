@@ -23,7 +23,16 @@ from bot.check import check as run_check
 from bot.errors import EXPECTED_ERRORS, OpDiffError, disk_full_message
 from bot.exit_codes import ExitCode
 from bot.ops_table import list_ops
-from bot.plan import CHECK_DTYPES, DEFAULT_SOURCES, ChangeSource, FailOn, Plan, PlannedTarget
+from bot.plan import (
+    CHECK_DTYPES,
+    DEFAULT_SOURCES,
+    ChangeSource,
+    Dtype,
+    FailOn,
+    Plan,
+    PlannedTarget,
+    Source,
+)
 from bot.progress import Progress
 from bot.replaying import print_replay, replay_finding, replay_json
 from bot.report.escape import log_line
@@ -107,24 +116,22 @@ def _ops(given: list[str] | None, every: bool) -> tuple[str, ...] | None:
     return ops
 
 
-def _sources(given: list[str] | None) -> tuple[str, ...]:
-    sources = _split(given) or DEFAULT_SOURCES
-    for source in sources:
+def _sources(given: list[str] | None) -> tuple[Source, ...]:
+    wanted = _split(given) or DEFAULT_SOURCES
+    for source in wanted:
         if source not in DEFAULT_SOURCES:
             raise OpDiffError(
                 f"source {source!r} is not one of this version: {', '.join(DEFAULT_SOURCES)}"
             )
-    return sources
+    return tuple(source for source in DEFAULT_SOURCES if source in wanted)
 
 
-def _dtypes(given: list[str] | None, every: bool) -> tuple[str, ...]:
-    dtypes = _split(given) or (("float32",) if every else ("all",))
-    if "all" in dtypes:
-        return CHECK_DTYPES
-    for dtype in dtypes:
-        if dtype not in CHECK_DTYPES:
+def _dtypes(given: list[str] | None, every: bool) -> tuple[Dtype, ...]:
+    wanted = _split(given) or (("float32",) if every else ("all",))
+    for dtype in wanted:
+        if dtype not in (*CHECK_DTYPES, "all"):
             raise OpDiffError(f"dtype {dtype!r} is none of {', '.join(CHECK_DTYPES)}, all")
-    return dtypes
+    return tuple(dtype for dtype in CHECK_DTYPES if dtype in wanted or "all" in wanted)
 
 
 @contextmanager
@@ -250,6 +257,13 @@ def run(
         Path | None,
         typer.Option(help="Go on with the interrupted run in this folder, as it was planned."),
     ] = None,
+    allow_paths: Annotated[
+        bool,
+        typer.Option(
+            "--allow-paths",
+            help="With --resume: the folder is my own, it may name interpreters and wheels by path.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -260,7 +274,7 @@ def run(
                 "--resume goes on as planned: give no --op, --all, --target, --source, --dtype, --seed or --budget"
             )
         with open_workshop(quiet) as workshop:
-            results = resume_run(resume, workshop)
+            results = resume_run(resume, workshop, allow_paths)
         _show(results, resume, as_json)
         raise typer.Exit(results.exit_code)
     plan = Plan(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 PLAN_VERSION: Final = 1
 
 Role = Literal["candidate", "baseline", "peer"]
 FailOn = Literal["candidate", "any", "never"]
+Source = Literal["opinfo", "moduleinfo"]
+Dtype = Literal[
+    "float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool", "complex64",
+]  # fmt: skip
+MAX_SEED: Final = 2**32 - 1
 ALL_KINDS: Final = ("sample", "reference", "error")
 ALL_FORMS: Final = ("function", "method", "inplace", "module")
-DEFAULT_SOURCES: Final = ("opinfo", "moduleinfo")
-CHECK_DTYPES: Final = (
-    "float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool", "complex64",
-)  # fmt: skip
+DEFAULT_SOURCES: Final[tuple[Source, ...]] = get_args(Source)
+CHECK_DTYPES: Final[tuple[Dtype, ...]] = get_args(Dtype)
 
 
 class _Model(BaseModel):
@@ -48,17 +51,36 @@ class Plan(_Model):
     arguments: tuple[str, ...] = ()  # the command line, for the report
     targets: tuple[PlannedTarget, ...]
     ops: tuple[str, ...] | None = None
-    sources: tuple[str, ...] = DEFAULT_SOURCES
-    dtypes: tuple[str, ...] = ("float32",)
-    kinds: tuple[str, ...] = ALL_KINDS
-    forms: tuple[str, ...] = ALL_FORMS
-    seed: int = 0
-    budget: float | None = None
+    sources: tuple[Source, ...] = Field(default=DEFAULT_SOURCES, min_length=1)
+    dtypes: tuple[Dtype, ...] = Field(default=("float32",), min_length=1)
+    kinds: tuple[str, ...] = Field(default=ALL_KINDS, min_length=1)
+    forms: tuple[str, ...] = Field(default=ALL_FORMS, min_length=1)
+    seed: int = Field(default=0, ge=0, le=MAX_SEED)
+    budget: float | None = Field(default=None, gt=0)
     fail_on: FailOn = "any"
     candidate: str | None = (
         None  # how the candidate's environment is made: overlay, a wheel, a requirement...
     )
     change: ChangeSource | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Plan:
+        """A plan may be read back from a folder that somebody else wrote."""
+        if self.command == "check" and (self.change is None or self.candidate is None):
+            raise ValueError("a check needs its change and its candidate")
+        if self.command == "run" and (len(self.targets) < 2 or self.ops == ()):
+            raise ValueError("a run needs two targets and an op")
+        return self
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The specs that name a file on this machine: interpreters and wheels, whose code would run."""
+        specs = [target.spec for target in self.targets] + [self.candidate or ""]
+        return tuple(
+            spec
+            for spec in specs
+            if "/" in spec or spec.lstrip().startswith("python=") or ".whl" in spec
+        )
 
     @property
     def roles(self) -> tuple[Role, ...]:

@@ -166,9 +166,11 @@ class RunDirectory:
                 if len(line) > MAX_LINE_BYTES:
                     continue
                 try:
-                    yield Entry.from_line(line)
+                    entry = Entry.from_line(line)
                 except (ValueError, KeyError, TypeError, RecursionError):
                     continue
+                if len(entry.statuses) == len(self.plan.targets):
+                    yield entry
 
     def failing_blob(self, digest: str) -> bytes | None:
         """A failing program's blob, or None when it is not there."""

@@ -41,9 +41,10 @@ class PatchChangeSet:
 
     def _parse(self) -> PatchSet:
         try:
-            if self._patch_file.stat().st_size > MAX_PATCH_BYTES:
+            with self._patch_file.open("rb") as file:
+                data = file.read(MAX_PATCH_BYTES + 1)
+            if len(data) > MAX_PATCH_BYTES:
                 raise ChangesError(f"{self._patch_file} is over {MAX_PATCH_BYTES >> 20} MiB")
-            data = self._patch_file.read_bytes()
         except OSError as error:
             raise ChangesError(
                 f"cannot read the patch {self._patch_file}: {error.strerror}"

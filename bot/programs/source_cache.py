@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -50,12 +51,8 @@ class SourceCache:
     def read(self, key: dict[str, Any]) -> Traced | None:
         """The stored answer to a request, every program validated; None when there is none to be trusted."""
         path = self._path(key)
-        try:
-            with path.open("rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-        except OSError:
-            return None
-        if len(data) > MAX_FILE_BYTES:
+        data = _read_regular(path)
+        if data is None:
             return None
         try:
             traced = parse_stream(io.BytesIO(data))
@@ -86,12 +83,7 @@ class SourceCache:
 
     def read_json(self, key: dict[str, Any]) -> bytes | None:
         """Stored JSON text that is no stream of programs (a listing), at most 16 MiB."""
-        try:
-            with self._path(key).open("rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-        except OSError:
-            return None
-        return data if len(data) <= MAX_FILE_BYTES else None
+        return _read_regular(self._path(key))
 
     def write_json(self, key: dict[str, Any], text: bytes) -> None:
         """Keep JSON text under a key."""
@@ -168,3 +160,16 @@ def skipped_of(header: dict[str, Any]) -> dict[str, int]:
     for reason in reasons:
         cut[reason[:200]] += count_of(reasons, reason)
     return dict(cut)
+
+
+def _read_regular(path: Path) -> bytes | None:
+    """A regular file's bytes; None for anything else, a pipe that would never end included, and over the bound."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError:
+        return None
+    return data if len(data) <= MAX_FILE_BYTES else None

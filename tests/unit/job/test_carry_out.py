@@ -4,7 +4,7 @@ import pytest
 
 from bot.carry_out import entries_of, groups_of
 from bot.errors import OpDiffError
-from bot.plan import Plan, PlannedTarget
+from bot.plan import ChangeSource, Plan, PlannedTarget
 from bot.programs.op_index import OpIndex
 from bot.programs.source import SourceEntry
 
@@ -27,11 +27,19 @@ def test_a_namesake_does_not_stand_for_a_changed_op() -> None:
     )
     typed = Plan(command="run", targets=TARGETS, ops=("norm",))
     assert groups_of(typed, index) == ("linalg.norm",)
-    changed = Plan(command="check", targets=TARGETS, ops=("norm",))
+    changed = Plan(
+        command="check", candidate="overlay", change=ChangeSource(), targets=TARGETS, ops=("norm",)
+    )
     assert groups_of(changed, index) == ("norm",)
     assert entries_of(changed, ("norm",), index) == ()
 
 
 def test_a_changed_op_without_programs_does_not_stop_the_others() -> None:
-    plan = Plan(command="check", targets=TARGETS, ops=(NOBODY_CALLS, "Tensor.add", "add"))
+    plan = Plan(
+        command="check",
+        candidate="overlay",
+        change=ChangeSource(),
+        targets=TARGETS,
+        ops=(NOBODY_CALLS, "Tensor.add", "add"),
+    )
     assert groups_of(plan, INDEX) == (NOBODY_CALLS, "add")

@@ -54,3 +54,33 @@ def test_what_no_plan_says_is_refused(fields: dict[str, object]) -> None:
 
 def test_every_dtype_of_a_check_is_one_that_programs_have() -> None:
     assert set(CHECK_DTYPES) <= set(ITEM_BYTES)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"targets": []},
+        {"targets": [{"spec": "torch==2.13.0:cpu"}]},
+        {"ops": []},
+        {"dtypes": ["float7"]},
+        {"sources": ["imagination"]},
+        {"sources": []},
+        {"seed": -1},
+        {"budget": 0},
+        {"command": "check"},
+    ],
+)
+def test_a_plan_from_elsewhere_must_be_whole(change: dict[str, object]) -> None:
+    """A run has two targets and an op at least; a check has a change and a candidate."""
+    run = Plan(command="run", targets=PLAN.targets[1:], ops=("exp",)).model_dump(mode="json")
+    assert Plan.model_validate(run)
+    with pytest.raises(ValidationError):
+        Plan.model_validate(run | change)
+
+
+@pytest.mark.parametrize("spec", ["python=/tmp/x:cpu", " python=x:cpu", "a/b.whl:cpu", "x.whl:cpu"])
+def test_paths_of_a_plan_are_told(spec: str) -> None:
+    targets = (PlannedTarget(spec="torch==2.13.0:cpu"), PlannedTarget(spec=spec))
+    assert Plan(command="run", targets=targets, ops=("exp",)).paths == (spec,)
+    assert PLAN.paths == ()
+    assert PLAN.model_copy(update={"candidate": "dist/*.whl"}).paths == ("dist/*.whl",)

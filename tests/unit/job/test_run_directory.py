@@ -68,7 +68,9 @@ entries = st.builds(
     digest=text,
     op=text,
     statuses=st.lists(
-        st.builds(TargetStatus, st.sampled_from(("ok", "exception", "crash")), text), max_size=3
+        st.builds(TargetStatus, st.sampled_from(("ok", "exception", "crash")), text),
+        min_size=2,
+        max_size=2,
     ).map(tuple),
     counts=st.builds(
         Counts, compared=count, outputs=count, skipped=st.lists(text, max_size=3).map(tuple)
@@ -131,14 +133,15 @@ def test_a_killed_writer_loses_at_most_the_line_it_was_writing(tmp_path: Path) -
     script = f"""
 import os, signal
 from pathlib import Path
-from bot.oracle.counts import Counts
+from bot.oracle.counts import Counts, TargetStatus
 from bot.plan import Plan, PlannedTarget
 from bot.run_directory import Entry, RunDirectory
-plan = Plan(command="run", targets=(PlannedTarget(spec="torch==2.13.0:cpu"),))
+plan = Plan(command="run", targets=(PlannedTarget(spec="torch==2.13.0:cpu"),) * 2, ops=("add",))
+ok = (TargetStatus("ok"),) * 2
 directory = RunDirectory.create(Path({str(folder)!r}), plan)
 for number in range(20):
-    directory.record(Entry(str(number), "add", (), Counts()), b"")
-os.write(directory._journal.fileno(), Entry("torn", "add", (), Counts()).to_line()[:-9])
+    directory.record(Entry(str(number), "add", ok, Counts()), b"")
+os.write(directory._journal.fileno(), Entry("torn", "add", ok, Counts()).to_line()[:-9])
 os.kill(os.getpid(), signal.SIGKILL)
 """
     killed = subprocess.run([sys.executable, "-c", script], timeout=60)
@@ -354,3 +357,12 @@ def test_json_nested_without_end_is_no_plan_and_no_entry(tmp_path: Path) -> None
         RunDirectory.resume(tmp_path / "run")
     with pytest.raises(OpDiffError, match="holds no OpDiff run"):
         RunDirectory.create(tmp_path / "run", PLAN)
+
+
+def test_a_line_of_other_targets_is_passed_over(tmp_path: Path) -> None:
+    """A line with one status too few belongs to no run of this plan."""
+    RunDirectory.create(tmp_path, PLAN).close()
+    few = Entry("few", "add", (OK,), Counts()).to_line()
+    (tmp_path / "journal.jsonl").write_bytes(few + plain("right").to_line())
+    with RunDirectory.resume(tmp_path) as directory:
+        assert digests(directory) == ["right"]

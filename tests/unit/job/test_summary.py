@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from bot.measure import Measured
 from bot.oracle.counts import Counts, TargetStatus
 from bot.oracle.finding import Finding
 from bot.oracle.settle import Settlement
-from bot.plan import FailOn, Plan, PlannedTarget
+from bot.plan import ChangeSource, FailOn, Plan, PlannedTarget
 from bot.programs.source import SourceCounts
 from bot.report.results import dump_results, parse_results
 from bot.run_directory import Entry
@@ -36,6 +37,8 @@ CHECK = Plan(
     ),
     ops=("add",),
     fail_on="candidate",
+    candidate="overlay",
+    change=ChangeSource(framework="oneflow", patch="/p", source="/s"),
 )
 RUN = Plan(
     command="run", targets=(PlannedTarget(spec=BASELINE), PlannedTarget(spec=PEER)), ops=("add",)
@@ -329,3 +332,12 @@ def test_more_notes_and_reasons_than_a_results_file_takes_are_counted() -> None:
     assert results.counts.skipped["50 rarer reasons"] == 50
     assert sum(results.counts.skipped.values()) == 250
     assert parse_results(dump_results(results)) == results
+
+
+def test_the_machine_is_described_by_a_worker_that_can_be_trusted() -> None:
+    """A candidate's worker has loaded the pull request's code: it could say anything of the CPU."""
+    boast = replace(
+        facts(CANDIDATE), ready={"processor": "Abacus", "capability": "wood", "threads": 9}
+    )
+    told = replace(story(), facts=(boast, facts(BASELINE), facts(PEER)))
+    assert summarise(told).run.cpu == "Some CPU"

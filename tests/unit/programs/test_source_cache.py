@@ -1,5 +1,6 @@
 """The cache on disk keeps what it was given, and takes nothing that does not add up."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -113,3 +114,13 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 def test_long_reasons_that_begin_alike_are_counted_together() -> None:
     skipped = {"x" * 200 + "a": 1, "x" * 200 + "b": 2, "short": 4}
     assert skipped_of({"skipped": skipped}) == {"x" * 200: 3, "short": 4}
+
+
+def test_a_pipe_in_the_cache_is_a_miss_and_is_not_waited_for(tmp_path: Path) -> None:
+    cache = SourceCache(tmp_path)
+    cache.write(KEY, TRACED)
+    file = only_file(tmp_path)
+    file.unlink()
+    os.mkfifo(file)
+    assert cache.read(KEY) is None
+    assert cache.read_json(KEY) is None
