@@ -27,7 +27,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bot.carry_out import entries_of, groups_of, requests
+from bot.carry_out import requests_of
 from bot.plan import Plan, PlannedTarget
 from bot.programs.op_groups import group_of
 from bot.programs.program import Program, decode
@@ -115,9 +115,8 @@ def choose_programs(
     seen: Counter[tuple[str, bool]] = Counter()
     chosen: dict[tuple[str, bool], Candidate] = {}
     with workshop.source() as source:
-        groups = groups_of(plan, source.index())
         chosen_from = plan.model_copy(update={"kinds": ("sample", "error")})
-        asked = requests(chosen_from, entries_of(plan, groups, source.index()))
+        asked = requests_of(chosen_from, source.index())
         for program in source.programs(asked, SourceCounts()):
             candidate = candidate_of(program)
             if candidate is None:

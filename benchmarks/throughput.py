@@ -28,7 +28,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from bot.carry_out import entries_of, groups_of, requests
+from bot.carry_out import requests_of
 from bot.measure import Measured, Measurement
 from bot.oracle.compare import Comparator
 from bot.plan import Plan, PlannedTarget
@@ -99,8 +99,7 @@ def sample_of_all(workshop: Workshop, count: int, seed: int) -> list[SourcedProg
     generator = random.Random(seed)
     chosen: list[SourcedProgram] = []
     with workshop.source() as source:
-        groups = groups_of(plan, source.index())
-        asked = requests(plan, entries_of(plan, groups, source.index()))
+        asked = requests_of(plan, source.index())
         for number, program in enumerate(source.programs(asked, SourceCounts())):
             if number < count:
                 chosen.append(program)

@@ -143,6 +143,11 @@ def entries_of(plan: Plan, groups: Sequence[str], index: OpIndex) -> tuple[Sourc
     return tuple(entry for entry in entries if entry.source in plan.sources)
 
 
+def requests_of(plan: Plan, index: OpIndex) -> Iterator[SourceRequest]:
+    """Everything that a plan asks of the source. Raises OpDiffError for an op that nobody knows."""
+    return requests(plan, entries_of(plan, groups_of(plan, index), index))
+
+
 def requests(plan: Plan, entries: Sequence[SourceEntry]) -> Iterator[SourceRequest]:
     """What to ask of the source. Under a budget, every op's samples come before anyone's reference inputs."""
     passes = [plan.kinds] if plan.budget is None else [(kind,) for kind in plan.kinds]

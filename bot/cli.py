@@ -26,6 +26,7 @@ from bot.ops_table import list_ops
 from bot.plan import (
     CHECK_DTYPES,
     DEFAULT_SOURCES,
+    MAX_SEED,
     ChangeSource,
     Dtype,
     FailOn,
@@ -64,7 +65,7 @@ OutOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 SeedOption = Annotated[
-    int, typer.Option("--seed", min=0, max=2**32 - 1, help="Same seed, same programs.")
+    int, typer.Option("--seed", min=0, max=MAX_SEED, help="Same seed, same programs.")
 ]
 BudgetOption = Annotated[
     float | None,

@@ -6,6 +6,8 @@ from typing import Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from bot.targets.target import names_a_path
+
 PLAN_VERSION: Final = 1
 
 Role = Literal["candidate", "baseline", "peer"]
@@ -76,11 +78,7 @@ class Plan(_Model):
     def paths(self) -> tuple[str, ...]:
         """The specs that name a file on this machine: interpreters and wheels, whose code would run."""
         specs = [target.spec for target in self.targets] + [self.candidate or ""]
-        return tuple(
-            spec
-            for spec in specs
-            if "/" in spec or spec.lstrip().startswith("python=") or ".whl" in spec
-        )
+        return tuple(filter(names_a_path, specs))
 
     @property
     def roles(self) -> tuple[Role, ...]:

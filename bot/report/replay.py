@@ -11,6 +11,7 @@ from bot.programs.program import Program
 from bot.report.finding_folder import LoadedFinding, load_finding
 from bot.report.results import TargetFacts
 from bot.targets.outcome import RawOutcome
+from bot.targets.target import names_a_path
 
 Run = Callable[[LoadedFinding], Sequence[RawOutcome]]
 """Runs the finding's program on its targets; outcomes in the record's order of targets."""
@@ -45,11 +46,8 @@ class Replay:
 
 def targets_by_path(targets: Sequence[TargetFacts]) -> tuple[str, ...]:
     """Specs that name a file on this machine: somebody's program, which a folder from elsewhere must not choose."""
-    return tuple(
-        spec
-        for spec in ((target.spec or target.label).strip() for target in targets)
-        if spec.startswith("python=") or "/" in spec or spec.split(":")[0].endswith(".whl")
-    )
+    specs = ((target.spec or target.label).strip() for target in targets)
+    return tuple(filter(names_a_path, specs))
 
 
 def replay(folder: Path, run: Run, compare: Compare, cpu: str, instruction_set: str = "") -> Replay:

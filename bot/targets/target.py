@@ -16,7 +16,6 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-FRAMEWORKS = ("torch", "oneflow", "paddle", "mindspore", "megengine", "jax", "numpy")
 DEVICES = ("cpu", "cuda")
 
 _SPEC = re.compile(
@@ -68,6 +67,14 @@ class Target:
             if name == key:
                 return value or "1"
         return default
+
+
+def names_a_path(spec: str) -> bool:
+    """Whether a spec names a file on this machine, whose code would run: an interpreter or a wheel.
+
+    A folder from elsewhere must not choose one.
+    """
+    return spec.lstrip().startswith("python=") or "/" in spec or ".whl" in spec
 
 
 def parse_target(spec: str) -> Target:
