@@ -1,0 +1,1 @@
+"""GitHub: events, pull requests, comments, check runs, artifacts, commands."""

@@ -1,0 +1,70 @@
+"""What the sticky comment remembers between pushes: findings of the last push, and people's decisions.
+
+The state travels in the comment itself, in a hidden marker, so that no server is needed. Only a comment that the bot
+itself wrote is read; who may edit such a comment has write access to the repository anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bot.oracle.finding import FindingStatus, Kind, Verdict
+
+STATE_VERSION: Final = 1
+MAX_SEEN: Final = 300
+MAX_DECISIONS: Final = 200
+MAX_REASON: Final = 300
+
+Verb = Literal["run", "retry", "ignore", "accept", "wrong", "draft"]
+Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{8,64}$")]
+Sha = Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")]
+OpName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,119}$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Seen(_Model):
+    """A finding of the last push, as much as it takes to say what is new, still there, and fixed since."""
+
+    fingerprint: Fingerprint
+    op: Annotated[str, Field(max_length=120)]
+    kind: Kind
+    verdict: Verdict
+    status: FindingStatus | None = None
+
+
+class Decision(_Model):
+    """A command that was followed: whose, about what, and at which head of the pull request."""
+
+    comment: int
+    """The id of the comment that holds the command: the same comment is never followed twice."""
+    verb: Verb
+    author: Annotated[str, Field(max_length=100)]
+    head: Sha
+    fingerprint: Fingerprint | None = None
+    reason: Annotated[str, Field(max_length=MAX_REASON)] = ""
+    ops: tuple[OpName, ...] = Field(default=(), max_length=50)
+    """Of ``run``: the ops to run beside the changed ones."""
+    budget: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    """Of ``run``: seconds."""
+    verdict: Verdict | None = None
+    """Of ``wrong``: the verdict that was said to be wrong."""
+
+
+class CommentState(_Model):
+    """Everything that the sticky comment's marker holds."""
+
+    version: Literal[1] = STATE_VERSION
+    head: Sha | None = None
+    """The head that the comment speaks of; null before the first report."""
+    run: int = 0
+    """The check run's workflow run id, and which attempt: a late publish of an older run changes nothing."""
+    attempt: int = 0
+    seen: tuple[Seen, ...] = Field(default=(), max_length=MAX_SEEN)
+    seen_left_out: int = 0
+    """Findings beyond MAX_SEEN: of these no one can say whether they were fixed."""
+    decisions: tuple[Decision, ...] = Field(default=(), max_length=MAX_DECISIONS)
