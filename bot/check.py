@@ -17,8 +17,8 @@ from bot.changes.git_changeset import GitChangeSet
 from bot.changes.patch_changeset import PatchChangeSet
 from bot.defaults import defaults_of
 from bot.errors import OpDiffError
-from bot.plan import CHECK_DTYPES, ChangeSource, FailOn, Plan, PlannedTarget
-from bot.report.results import Results
+from bot.plan import CHECK_DTYPES, ChangeSource, Plan, PlannedTarget
+from bot.report.results import FailOn, Results
 from bot.run_directory import RunDirectory
 from bot.targets.environment import Environment
 from bot.targets.overlay import Overlay

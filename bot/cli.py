@@ -29,7 +29,6 @@ from bot.plan import (
     MAX_SEED,
     ChangeSource,
     Dtype,
-    FailOn,
     Plan,
     PlannedTarget,
     Source,
@@ -37,7 +36,7 @@ from bot.plan import (
 from bot.progress import Progress
 from bot.replaying import print_replay, replay_finding, replay_json
 from bot.report.escape import log_line
-from bot.report.results import Results, read_results
+from bot.report.results import FailOn, Results, read_results
 from bot.report.terminal import print_summary
 from bot.run import resume as resume_run
 from bot.run import run as run_plan

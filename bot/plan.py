@@ -6,12 +6,12 @@ from typing import Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from bot.report.results import FailOn
 from bot.targets.target import names_a_path
 
 PLAN_VERSION: Final = 1
 
 Role = Literal["candidate", "baseline", "peer"]
-FailOn = Literal["candidate", "any", "never"]
 Source = Literal["opinfo", "moduleinfo"]
 Dtype = Literal[
     "float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool", "complex64",
@@ -64,6 +64,8 @@ class Plan(_Model):
         None  # how the candidate's environment is made: overlay, a wheel, a requirement...
     )
     change: ChangeSource | None = None
+    pull_request: int | None = Field(default=None, ge=1)
+    shard: str = Field(default="", pattern=r"^([1-9][0-9]*/[1-9][0-9]*)?$")
 
     @model_validator(mode="after")
     def _is_whole(self) -> Plan:

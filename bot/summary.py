@@ -13,10 +13,12 @@ from bot.measure import Measured
 from bot.oracle.coverage import NOT_OFFERED, Coverage
 from bot.oracle.finding import Finding
 from bot.oracle.settle import Settlement
-from bot.plan import FailOn, Plan
+from bot.plan import ChangeSource, Plan
 from bot.programs.source import SourceCounts
 from bot.report.results import (
+    ChangesRow,
     Counts,
+    FailOn,
     OpCoverage,
     Result,
     Results,
@@ -61,13 +63,15 @@ def summarise(story: Story) -> Results:
     result: Result = "findings" if failing else "incomplete" if shortfalls else "clean"
     return Results(
         result=result,
+        fail_on=story.plan.fail_on,
         run=_run_facts(story),
         targets=_targets(story),
-        changes=None if story.changes is None else changes_row(story.changes),
+        changes=_changes(story),
         coverage=coverage,
         counts=_counts(story),
         findings=tuple(finding_row(finding) for finding in findings),
         notes=note_rows([*shortfalls, *_isolation(story), *story.notes]),
+        shortfalls=note_rows(shortfalls),
     )
 
 
@@ -86,6 +90,13 @@ def fails(finding: Finding, fail_on: FailOn) -> bool:
     return fail_on == "any"
 
 
+def _changes(story: Story) -> ChangesRow | None:
+    if story.changes is None:
+        return None
+    change = story.plan.change or ChangeSource()
+    return changes_row(story.changes, change.base or "", change.head or "", story.plan.pull_request)
+
+
 def _run_facts(story: Story) -> RunFacts:
     # A worker with the pull request's code could say anything of the machine.
     trusted = [fact.ready for fact in story.facts if not fact.target.untrusted]
@@ -100,6 +111,7 @@ def _run_facts(story: Story) -> RunFacts:
         instruction_set=clip(str(ready.get("capability", "")), MAX_NAME),
         threads=_threads(ready.get("threads")),
         budget_seconds=story.plan.budget,
+        shard=story.plan.shard,
     )
 
 

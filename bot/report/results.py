@@ -13,17 +13,19 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NoReturn
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bot.atomic_file import write_atomically
 from bot.oracle.finding import Confidence, FindingStatus, Kind, Verdict
 from bot.report.files import FileError, read_bounded
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 MAX_RESULTS_BYTES: Final = 64 << 20
 MAX_TEXT: Final = 4_000
 MAX_ROWS: Final = 100_000
 MAX_NOTES: Final = 10_000
+MAX_LINES: Final = 100
+MAX_SHARDS: Final = 1_000
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Name = Annotated[str, Field(max_length=500)]
@@ -35,6 +37,7 @@ Measured = Finite | Literal["nan", "inf", "-inf"]
 """A finite number, or the text of one that JSON does not have."""
 
 Result = Literal["clean", "incomplete", "findings"]
+FailOn = Literal["candidate", "any", "never"]
 EXIT_CODES: Final[dict[Result, int]] = {"clean": 0, "incomplete": 1, "findings": 2}
 
 
@@ -68,6 +71,8 @@ class RunFacts(Row):
     """Threads per worker."""
     budget_seconds: Finite | None = None
     """The time budget, when one was set."""
+    shard: Name = ""
+    """Which share of the op groups this run took, such as ``2/4``; empty when it took all."""
 
 
 class TargetFacts(Row):
@@ -98,8 +103,25 @@ class TargetFacts(Row):
     """Why the target could not be made or started."""
 
 
+class LinesRow(Row):
+    """Changed lines of one file on the head side."""
+
+    file: Text
+    """The path from the repository's root."""
+    first: Annotated[int, Field(ge=1)]
+    """1-based."""
+    last: Annotated[int, Field(ge=1)]
+    """Inclusive."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> LinesRow:
+        if self.last < self.first:
+            raise ValueError("last comes before first")
+        return self
+
+
 class ChangedOpRow(Row):
-    """An op group that the diff changes."""
+    """An op group that the diff changes, or that a person asked for beside those."""
 
     op: Name
     how: Literal["direct", "indirect"]
@@ -107,6 +129,8 @@ class ChangedOpRow(Row):
     """The steps from the changed line to the op."""
     aliases: tuple[Name, ...] = ()
     """The framework's own public names."""
+    lines: tuple[LinesRow, ...] = Field(default=(), max_length=MAX_LINES)
+    """The changed lines that reach the op (at most 100 runs of lines)."""
 
 
 class UnmappedRow(Row):
@@ -120,6 +144,12 @@ class ChangesRow(Row):
     """What the diff changes, in users' words."""
 
     framework: Name = ""
+    base: Name = ""
+    """The base commit that was named (the diff starts at its merge base with the head); empty for a patch."""
+    head: Name = ""
+    """The head commit; empty for a patch."""
+    pull_request: Count | None = None
+    """The pull request's number, as the run was told."""
     ops: tuple[ChangedOpRow, ...] = ()
     tests: tuple[Text, ...] = ()
     """Changed autotest files."""
@@ -251,6 +281,30 @@ class FindingRow(Row):
     """What PyTorch's own suite says of it, when it skips or expects it."""
     folder: Text = ""
     """The finding's folder, relative to this file; empty when none was written."""
+    ignored: Text | None = None
+    """Why it does not fail the run although it differs: an ``ignore`` of the configuration or a person's decision
+    (``accepted: ...``). Said here only, not in the folder's ``finding.json``."""
+
+
+class ShardRow(Row):
+    """One shard of a merged report."""
+
+    shard: Name = ""
+    """Such as ``2/4``; empty where a broken shard does not say."""
+    device: Name = ""
+    """The device that it was run on; empty where nobody can say."""
+    state: Literal["whole", "broken", "lost"]
+    """``whole``: its report was read; ``broken``: it was refused; ``lost``: there is none."""
+    result: Result | None = None
+    """What a whole shard said of itself."""
+    note: Text = ""
+    """Why it was refused, or what is missing."""
+    findings: Count = 0
+    """Findings of this shard, before duplicates were removed."""
+    started: Name = ""
+    """UTC, ISO 8601."""
+    finished: Name = ""
+    """UTC, ISO 8601."""
 
 
 class Results(Row):
@@ -259,6 +313,8 @@ class Results(Row):
     schema_version: int = SCHEMA_VERSION
     result: Result
     """``clean`` (exit code 0), ``incomplete`` (1) or ``findings`` (2)."""
+    fail_on: FailOn = "any"
+    """Which findings make the result ``findings``: the candidate's, any, or never."""
     run: RunFacts
     targets: tuple[TargetFacts, ...] = Field(default=(), max_length=100)
     changes: ChangesRow | None = None
@@ -268,6 +324,10 @@ class Results(Row):
     findings: tuple[FindingRow, ...] = Field(default=(), max_length=MAX_ROWS)
     notes: tuple[Text, ...] = Field(default=(), max_length=MAX_NOTES)
     """What a reader must know: hunks that did not apply, ``unisolated``, a budget that ended, targets that failed."""
+    shortfalls: tuple[Text, ...] = Field(default=(), max_length=MAX_NOTES)
+    """The notes that say why only part of the job was done: without failing findings they make it ``incomplete``."""
+    shards: tuple[ShardRow, ...] = Field(default=(), max_length=MAX_SHARDS)
+    """The shards that a merged report was made of; empty for one run."""
 
     @property
     def exit_code(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 from bot.changes.change import Changes
 from bot.oracle.finding import Difference, Evidence, Finding, Mismatch, Observation
 from bot.report.results import (
+    MAX_LINES,
     MAX_NOTES,
     MAX_TEXT,
     ChangedOpRow,
@@ -16,6 +17,7 @@ from bot.report.results import (
     DifferenceRow,
     EvidenceRow,
     FindingRow,
+    LinesRow,
     Measured,
     MismatchRow,
     ObservationRow,
@@ -75,16 +77,25 @@ def plain_json(value: Any, depth: int = 0) -> Any:
     return clip(str(value), MAX_NAME)
 
 
-def changes_row(changes: Changes) -> ChangesRow:
-    """What a diff changes."""
+def changes_row(
+    changes: Changes, base: str = "", head: str = "", pull_request: int | None = None
+) -> ChangesRow:
+    """What a diff changes; ``base`` and ``head`` are its commits, when it has any."""
     return ChangesRow(
         framework=changes.framework,
+        base=clip(base, MAX_NAME),
+        head=clip(head, MAX_NAME),
+        pull_request=pull_request,
         ops=tuple(
             ChangedOpRow(
                 op=clip(op.op, MAX_NAME),
                 how=op.how,
                 path=tuple(clip(step) for step in op.path[:MAX_ITEMS]),
                 aliases=names(op.aliases),
+                lines=tuple(
+                    LinesRow(file=clip(lines.file), first=lines.first, last=lines.last)
+                    for lines in op.lines[:MAX_LINES]
+                ),
             )
             for op in changes.ops
         ),

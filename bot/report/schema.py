@@ -18,30 +18,33 @@ from bot.report.results import (
     DifferenceRow,
     EvidenceRow,
     FindingRow,
+    LinesRow,
     MismatchRow,
     ObservationRow,
     OpCoverage,
     Results,
     RunFacts,
+    ShardRow,
     TargetCoverage,
     TargetFacts,
     UnmappedRow,
 )
 
 MODELS: Final[tuple[type[BaseModel], ...]] = (
-    Results, RunFacts, TargetFacts, ChangesRow, ChangedOpRow, UnmappedRow, OpCoverage, TargetCoverage, Counts,
-    FindingRow, MismatchRow, ObservationRow, DifferenceRow, EvidenceRow, FindingRecord, OutcomeRow,
+    Results, RunFacts, TargetFacts, ChangesRow, ChangedOpRow, LinesRow, UnmappedRow, OpCoverage, TargetCoverage,
+    Counts, FindingRow, MismatchRow, ObservationRow, DifferenceRow, EvidenceRow, ShardRow, FindingRecord, OutcomeRow,
 )  # fmt: skip
 
 _INTRO = f"""# results.json
 
-Written by `opdiff check` and `opdiff run`; schema version {SCHEMA_VERSION}. A reader refuses a file whose `schema_version` it
-does not know. The JSON schema is in [results.schema.json](results.schema.json); both files are written by
+Written by `opdiff check`, `opdiff run` and `opdiff merge`; schema version {SCHEMA_VERSION}. A reader refuses a file whose
+`schema_version` it does not know. The JSON schema is in [results.schema.json](results.schema.json); both files are written by
 `python -m bot.report.schema docs`.
 
 JSON has no NaN and no infinities: a measured value that is one is the text `"nan"`, `"inf"` or `"-inf"`. `result` and the
 exit code say the same: `clean` 0 (every changed op was tested and nothing was found), `incomplete` 1 (the job could not
-be done, or only part of it), `findings` 2.
+be done, or only part of it), `findings` 2 (a finding that `fail_on` counts and nobody ignored). A report that was merged
+from shards (`opdiff merge`) names them in `shards`, and is `incomplete` when one is broken or lost, unless it has findings.
 
 Each finding has a folder, named in its `folder`:
 

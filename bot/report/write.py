@@ -17,8 +17,9 @@ from bot.report.rows import clip, finding_row, note_rows
 def write_report(out: Path, results: Results, bundles: Iterable[FindingBundle]) -> Path:
     """Write everything below ``out`` and return ``report.md``'s path; writing again replaces what was written.
 
-    ``results.findings`` is replaced by the bundles' findings, each with its folder. A bundle whose blob is no program
-    is reported without a folder, and a note says so. ``bundles`` is consumed one by one, so it may be a generator.
+    ``results.findings`` is replaced by the bundles' findings, each with its folder, and with the ``ignored`` of the
+    finding of that fingerprint. A bundle whose blob is no program is reported without a folder, and a note says so.
+    ``bundles`` is consumed one by one, so it may be a generator.
     """
     rows: list[FindingRow] = []
     scripts: dict[str, str] = {}
@@ -36,6 +37,8 @@ def write_report(out: Path, results: Results, bundles: Iterable[FindingBundle]) 
         ):  # one character over the limit tells the report that it is too long to show
             shown = written.script[: MAX_SCRIPT_CHARACTERS + 1]
             scripts[bundle.finding.fingerprint] = shown
+    ignored = {row.fingerprint: row.ignored for row in results.findings}
+    rows = [row.model_copy(update={"ignored": ignored.get(row.fingerprint)}) for row in rows]
     full = results.model_copy(update={"findings": tuple(rows), "notes": note_rows(notes)})
     write_results(out / "results.json", full)
     report = out / "report.md"

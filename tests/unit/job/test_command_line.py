@@ -200,7 +200,7 @@ def test_a_finding_of_another_schema_version(fails: Fails, work: Path) -> None:
     folder.mkdir()
     (folder / "finding.json").write_text('{"schema_version": 99}')
     (folder / "program.opdiff").write_bytes(b"")
-    assert "finding.json has schema version '99', and this OpDiff reads 1" in fails(
+    assert "finding.json has schema version '99', and this OpDiff reads 2" in fails(
         "replay", "finding"
     )
 

@@ -217,6 +217,20 @@ def test_a_difference_that_may_be_there_does_not_make_an_incomplete_run_whole() 
     assert summarise(story([finding()], plan=plan, shortfalls=["x"])).exit_code == 1
 
 
+def test_what_the_result_rests_on_is_in_it() -> None:
+    change = ChangeSource(repository="/r", base="b" * 40, head="c" * 40)
+    plan = CHECK.model_copy(update={"change": change, "shard": "2/3", "pull_request": 7})
+    found = summarise(
+        story([finding("upstream")], plan=plan, changes=Changes("oneflow"), shortfalls=("x: y",))
+    )
+    assert (found.fail_on, found.result, found.run.shard) == ("candidate", "incomplete", "2/3")
+    assert found.shortfalls == ("x: y",)
+    assert "x: y" in found.notes
+    assert found.changes is not None
+    assert (found.changes.base, found.changes.head) == ("b" * 40, "c" * 40)
+    assert found.changes.pull_request == 7
+
+
 def test_all_ops_with_some_that_a_framework_lacks_is_whole() -> None:
     plan = RUN.model_copy(update={"ops": None})
     entries = [

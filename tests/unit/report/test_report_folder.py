@@ -16,6 +16,8 @@ from bot.programs.program import decode, encode
 from bot.report.bundle import FindingBundle, TargetOutcome
 from bot.report.files import safe_name, unique_names, write_folder
 from bot.report.finding_folder import FindingError, folder_name, load_finding, write_finding
+from bot.report.results import read_results
+from bot.report.rows import finding_row
 from bot.report.tensor_files import read_tensor_file, tensor_file
 from bot.report.write import write_report
 from bot.targets.outcome import DTYPES
@@ -121,6 +123,14 @@ def test_a_blob_that_is_no_program_is_reported_without_a_folder(tmp_path: Path) 
     assert "no folder was written" in (tmp_path / "report.md").read_text()
 
 
+def test_why_a_finding_is_ignored_stays_when_its_folder_is_written(tmp_path: Path) -> None:
+    row = finding_row(made.doubled_bundle().finding).model_copy(update={"ignored": "issue 12"})
+    write_report(tmp_path, made.results(findings=(row,)), [made.doubled_bundle()])
+    (written,) = read_results(tmp_path / "results.json").findings
+    assert (written.fingerprint, written.ignored) == (row.fingerprint, "issue 12")
+    assert written.folder
+
+
 def written_folder(tmp_path: Path) -> Path:
     written = write_finding(tmp_path, made.doubled_bundle(), made.TARGETS, made.RUN)
     return tmp_path / written.row.folder
@@ -168,7 +178,7 @@ def test_enormous_record_is_not_read(tmp_path: Path) -> None:
         "NaN",
         "{}",
         "[" * 100_000,
-        '{"schema_version": 1}',
+        '{"schema_version": 2}',
         '{"schema_version": 99}',
         '{"schema_version": true}',
     ],

@@ -11,18 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.changes.change import ChangedLines, ChangedOp, Changes
 from bot.oracle.finding import Difference, Evidence
 from bot.report import schema
 from bot.report.results import (
     MAX_RESULTS_BYTES,
+    LinesRow,
     Results,
     ResultsError,
+    ShardRow,
     dump_results,
     parse_results,
     read_results,
     write_results,
 )
-from bot.report.rows import finding_from_row, finding_row, plain_json
+from bot.report.rows import changes_row, finding_from_row, finding_row, plain_json
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -40,7 +43,7 @@ def test_result_names_the_exit_code(result: str, code: int) -> None:
     assert made.results(result=result).exit_code == code
 
 
-@pytest.mark.parametrize("version", [2, 0, None, "1", True, 1.5, [1]])
+@pytest.mark.parametrize("version", [1, 3, 0, None, "2", True, 1.5, [1]])
 def test_another_schema_version_is_refused_in_one_line(version: object) -> None:
     fields = json.loads(dump_results(made.results())) | {"schema_version": version}
     with pytest.raises(ResultsError, match="schema version") as caught:
@@ -55,11 +58,11 @@ def test_another_schema_version_is_refused_in_one_line(version: object) -> None:
         b"",
         b"[]",
         b"\xff\xfe",
-        b'{"schema_version": 1}',
+        b'{"schema_version": 2}',
         b'{"schema_version": NaN}',
         b"[" * 100_000,
         b'{"a":' * 100_000,
-        b'{"schema_version": 1' + b"1" * 10_000 + b"}",
+        b'{"schema_version": 2' + b"1" * 10_000 + b"}",
     ],
     ids=[
         "empty",
@@ -175,4 +178,36 @@ def test_every_field_is_described() -> None:
         assert f"## {model.__name__}\n" in text
         for field in model.model_fields:
             assert f"| `{field}` |" in text
-    assert Results.model_json_schema()["properties"]["schema_version"]["default"] == 1
+    assert Results.model_json_schema()["properties"]["schema_version"]["default"] == 2
+
+
+def test_changed_lines_and_commits_are_in_the_row() -> None:
+    lines = tuple(ChangedLines("a.py", n, n + 1) for n in range(1, 300, 3))
+    found = Changes(
+        "torch", (ChangedOp("add", "direct", ("add",), ("a.py:1 changes add",), lines),)
+    )
+    row = changes_row(found, "b" * 40, "c" * 40, 7)
+    assert (row.base, row.head, row.pull_request) == ("b" * 40, "c" * 40, 7)
+    assert row.ops[0].lines[1] == LinesRow(file="a.py", first=4, last=5)
+    assert len(row.ops[0].lines) == 100
+    text = dump_results(made.results(changes=row))
+    assert parse_results(text).changes == row
+
+
+@pytest.mark.parametrize("line", [0, -1, 1.5, "x", 78])
+def test_a_line_number_from_outside_is_a_number_from_one(line: object) -> None:
+    found = Changes("torch", (ChangedOp("add", "direct", (), (), (ChangedLines("a.py", 77, 77),)),))
+    text = dump_results(made.results(changes=changes_row(found))).decode()
+    assert '"first": 77' in text
+    with pytest.raises(ResultsError, match="lines"):
+        parse_results(text.replace('"first": 77', f'"first": {json.dumps(line)}').encode())
+
+
+def test_a_merged_report_names_its_shards() -> None:
+    shards = (
+        ShardRow(shard="1/2", device="cpu", state="whole", result="clean", findings=0),
+        ShardRow(shard="2/2", device="cpu", state="lost", note="there is no report of it"),
+    )
+    merged = made.results(result="incomplete", shards=shards, fail_on="candidate")
+    back = parse_results(dump_results(merged))
+    assert (back.shards, back.fail_on) == (shards, "candidate")
