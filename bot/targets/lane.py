@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from bot.targets.backlog import Backlog
 from bot.targets.batch import BATCH_JOBS, Batch, make_batch
 from bot.targets.deaths import DeathRecord
 from bot.targets.frame_buffer import Frame
 from bot.targets.job import Job, Limits, PoolTarget
-from bot.targets.lane_events import Answers, Event, LaneEnd, PutOff, Stopped, WorkerCounts
+from bot.targets.lane_events import Answers, Event, Full, LaneEnd, PutOff, Stopped, WorkerCounts
 from bot.targets.launch import Launcher
 from bot.targets.outcome import RawOutcome, dead
 from bot.targets.target import TargetError
@@ -61,6 +62,10 @@ class Lane:
         self.number = number
         self.target: PoolTarget = launcher.target
         self.counts = WorkerCounts()
+        self.backlog = Backlog()
+        self.may_defer = (
+            True  # the pool says no when what waits for the deferred ones takes too much
+        )
         self._limits: Limits = launcher.limits
         self._supply = WorkerSupply(launcher, hello, watchdog, self.counts, lambda: self._stopping)
         self._record = DeathRecord()
@@ -94,6 +99,7 @@ class Lane:
         self._inbox = inbox
         self._emit = emit
         self._stopping = self._closed = False
+        self.backlog.clear()
         error: BaseException | None = None
         try:
             if fresh:
@@ -118,6 +124,7 @@ class Lane:
         """End :meth:`serve` promptly, whatever its worker is doing."""
         self._stopping = True
         self._supply.wake()
+        self.backlog.wake()
 
     def close(self) -> None:
         """End the worker."""
@@ -171,7 +178,7 @@ class Lane:
 
     def _defer(self, jobs: Sequence[Job]) -> Sequence[Job]:
         """Put aside the jobs whose group runs last; the others."""
-        if not self._record.deferring:
+        if not (self._record.deferring and self.may_defer):
             return jobs
         kept: list[Job] = []
         put_off: list[Job] = []
@@ -192,6 +199,9 @@ class Lane:
             raise Stopped
         worker = self._supply.worker
         assert worker is not None
+        if self.backlog.full:
+            self._wait_for_room()
+            self._deadline = time.monotonic() + self._limits.program_seconds
         try:
             frames = worker.receive(self._deadline)
             if not frames:
@@ -201,13 +211,26 @@ class Lane:
             return
         outcomes, wrong = self._match(frames)
         if outcomes:
-            self._emit(Answers(self.number, outcomes))
+            self._answer(outcomes)
         if wrong is None:
             self._gather(frames)
         elif wrong.blames:
             self._bury(worker.lie(wrong.what))
         else:
             self._replace_liar(wrong)
+
+    def _answer(self, outcomes: list[tuple[int, RawOutcome]]) -> None:
+        """Hand outcomes to the pool; until it has done with them, they count as waiting."""
+        self.backlog.add(sum(outcome.size for _, outcome in outcomes))
+        self._emit(Answers(self.number, outcomes))
+
+    def _wait_for_room(self) -> None:
+        """Read no more until the pool has taken enough of what was read."""
+        self.backlog.announce()
+        self._emit(Full(self.number))
+        self.backlog.wait(lambda: self._stopping)
+        if self._stopping:
+            raise Stopped
 
     def _gather(self, frames: list[Frame]) -> None:
         """Nap while outcomes gather, as long as neither the pipe fills nor the worker runs out of programs."""
@@ -303,7 +326,7 @@ class Lane:
             return
         self.counts.unconfirmed += 1
         if (first.status, first.signal) == ("crash", "SIGKILL"):  # somebody else's doing
-            self._emit(Answers(self.number, [(victim.id, second)]))
+            self._answer([(victim.id, second)])
         else:
             self._state(victim, first, confirmed=False)
 
@@ -318,12 +341,14 @@ class Lane:
             case "memory":
                 self.counts.memory += 1
         outcome = dead(death.status, death.death(confirmed))
-        self._emit(Answers(self.number, [(victim.id, outcome)]))
+        self._answer([(victim.id, outcome)])
 
     # -- programs one by one ------------------------------------------------------------------------
 
     def _run_single(self, job: Job) -> RawOutcome | WorkerDeath:
         """Run one program with nothing else on its way; its outcome or its worker's death."""
+        if self.backlog.full:
+            self._wait_for_room()
         worker = self._supply.get()
         worker.mark()
         worker.send_parts(make_batch([job]).parts)
@@ -356,7 +381,7 @@ class Lane:
             self._supply.spares_wanted = min(SPARES_FOR_DEFERRED, len(self._deferred) - done - 1)
             answer = self._run_single(job)
             if isinstance(answer, RawOutcome):
-                self._emit(Answers(self.number, [(job.id, answer)]))
+                self._answer([(job.id, answer)])
             elif self._record.is_known(job.group, answer):
                 self.counts.alike += 1
                 self._state(job, answer, confirmed=True)
@@ -374,7 +399,7 @@ class Lane:
                 self._supply.spares_wanted = min(SPARES, len(batch.jobs) - done - 1)
                 answer = self._run_single(job)
                 if isinstance(answer, RawOutcome):
-                    self._emit(Answers(self.number, [(job.id, answer)]))
+                    self._answer([(job.id, answer)])
                 else:
                     self._state(job, answer, confirmed=True)
 

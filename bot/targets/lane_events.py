@@ -41,6 +41,13 @@ class PutOff:
 
 
 @dataclass(frozen=True)
+class Full:
+    """A lane reads no more until some of what it has read is taken."""
+
+    lane: int
+
+
+@dataclass(frozen=True)
 class LaneEnd:
     """A lane has nothing left to do, or cannot go on."""
 
@@ -48,7 +55,7 @@ class LaneEnd:
     error: BaseException | None = None
 
 
-Event = Answers | PutOff | LaneEnd
+Event = Answers | PutOff | Full | LaneEnd
 
 
 class Stopped(Exception):  # noqa: N818

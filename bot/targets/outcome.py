@@ -134,6 +134,11 @@ class RawOutcome:
     death: Death | None = None  # set by the pool; header and payload are then empty
     status_of_death: Literal["crash", "hang", "memory"] | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes that it holds."""
+        return len(self.header) + len(self.payload)
+
     def decode(self) -> Outcome:
         """Validate and decode. Raises ProtocolError when the worker's words do not add up."""
         if self.status_of_death is not None:

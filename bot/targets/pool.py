@@ -15,7 +15,7 @@ from typing import Any, Self
 from bot.targets.batch import BATCH_BYTES, BATCH_JOBS, Batch, make_batch
 from bot.targets.job import Job, JobResult, Limits, PoolTarget
 from bot.targets.lane import Lane
-from bot.targets.lane_events import Answers, Event, LaneEnd, PutOff, WorkerCounts
+from bot.targets.lane_events import Answers, Event, Full, LaneEnd, PutOff, WorkerCounts
 from bot.targets.launcher import WORKER_DIRECTORY, make_hello, make_launcher
 from bot.targets.outcome import RawOutcome
 from bot.targets.sandbox import Sandbox, probe_sandbox
@@ -244,6 +244,24 @@ class Pool:
                     event = run.events.get_nowait()
                 except Empty:
                     break
+            self._keep_moving(run)
+
+    def _keep_moving(self, run: _Run) -> None:
+        """Bound what waits, and let through the lanes that the oldest job still waits for: nobody else can free room.
+
+        Lanes answer in the order of the jobs, but for those that one of them has put off.
+        """
+        room = run.held_bytes < HELD_BYTES
+        for lane in run.lanes:
+            lane.may_defer = room
+        waiting = [lane for lane in run.lanes if lane.backlog.waiting]
+        if not waiting or not run.events.empty():  # what they read before may not be counted in yet
+            return
+        in_turn = (pending for pending in run.pending.values() if not pending.put_off)
+        oldest = next(in_turn, None) or next(iter(run.pending.values()), None)
+        for lane in waiting:
+            if oldest is not None and oldest.outcomes[run.places[lane.number]] is None:
+                lane.backlog.let_through()
 
     def _feed(self, run: _Run, jobs: Iterator[Job]) -> None:
         """Take jobs while the window has room and hand them to every lane."""
@@ -294,11 +312,13 @@ class Pool:
                     pending.outcomes[place] = outcome
                     pending.missing -= 1
                     if pending.missing == 0:
-                        yield self._finish(run, pending)
+                        result = self._finish(run, pending)
+                        yield result
+                        for answered, taken in zip(run.lanes, result.outcomes, strict=True):
+                            answered.backlog.take(taken.size)
                     else:
-                        size = len(outcome.header) + len(outcome.payload)
-                        pending.held += size
-                        run.held_bytes += size
+                        pending.held += outcome.size
+                        run.held_bytes += outcome.size
             case PutOff(_, numbers):
                 for number in numbers:
                     self._put_off(run, run.pending[number])
@@ -306,7 +326,7 @@ class Pool:
                 run.lanes_running -= 1
                 if error is not None:
                     raise error
-            case None:
+            case Full() | None:
                 pass
 
     def _put_off(self, run: _Run, pending: _Pending) -> None:

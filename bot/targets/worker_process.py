@@ -29,6 +29,7 @@ EXIT_SECONDS = 3.0
 ARRIVING_SECONDS = 5.0  # how long a frame that has begun to arrive may overrun
 MARK_READS = 64  # a worker that never stops printing must not keep the bot reading
 MAX_WRITE_PARTS = 512  # below IOV_MAX
+MAX_ANSWER_BYTES = 1 << 29  # of one frame's payload; workers keep to it by themselves (docs/worker.md)
 
 DeathStatus = Literal["crash", "hang", "memory"]
 
@@ -67,7 +68,7 @@ class WorkerProcess:
         self._outgoing: deque[memoryview] = deque()
         self.queued_bytes = 0  # given to send so far
         self.written_bytes = 0  # of these, what its pipe has taken
-        self._frames = FrameBuffer()
+        self._frames = FrameBuffer(MAX_ANSWER_BYTES)
         self._early: list[Frame] = []  # frames read and not yet asked for
         self._tail = Tail()
         self._mark = 0

@@ -191,6 +191,12 @@ def run(number, program, out):
         send(out, outcome(number, [program.get("value")]), b"")
     elif do == "payload":
         send(out, answer, b"p" * program["bytes"])
+    elif do == "payload_if":  # large if its target has the option, else slow
+        if program["option"] in run.options:
+            send(out, answer, b"p" * program["bytes"])
+        else:
+            time.sleep(program["seconds"])
+            send(out, answer)
     elif do == "sleep":
         time.sleep(program["seconds"])
         send(out, answer)
