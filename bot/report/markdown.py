@@ -14,31 +14,28 @@ from typing import Final
 import jinja2
 
 from bot.report import escape
-from bot.report.results import (
-    DifferenceRow,
-    FindingRow,
-    Measured,
-    MismatchRow,
-    ObservationRow,
-    OpCoverage,
-    Results,
-    TargetFacts,
+from bot.report.results import FindingRow, Results, TargetFacts
+from bot.report.wording import (
+    MAX_MISMATCHES,
+    VERDICTS,
+    counted,
+    difference,
+    form,
+    is_against_candidate,
+    is_open,
+    measured,
+    number,
+    place,
+    unsupported,
+    values,
+    what_differs,
+    who,
 )
 
 MAX_TABLE_ROWS: Final = 200
 MAX_DETAILS: Final = 50
-MAX_MISMATCHES: Final = 20
 MAX_LIST: Final = 200
 MAX_SCRIPT_CHARACTERS: Final = 12_000
-
-VERDICTS: Final[dict[str, str]] = {
-    "candidate": "the candidate",
-    "upstream": "upstream",
-    "both": "both sides",
-    "convention": "nobody: a convention",
-    "flaky": "flaky",
-    "undecided": "undecided",
-}
 
 
 @dataclass(frozen=True)
@@ -85,6 +82,7 @@ def render_report(results: Results, scripts: Mapping[str, str]) -> str:
         "what_differs": what_differs,
         "who": who,
         "measured": measured,
+        "number": number,
         "difference": difference,
         "place": place,
         "values": values,
@@ -112,120 +110,40 @@ def headline(results: Results) -> str:
 
 
 def _headline_findings(findings: Sequence[FindingRow]) -> str:
-    blamed = [f for f in findings if f.verdict in ("candidate", "both") and _counts(f)]
+    blamed = [f for f in findings if is_against_candidate(f) and is_open(f)]
     if blamed:
         ops = list(dict.fromkeys(f.op for f in blamed))
         shown = ", ".join(escape.code(op, 80) for op in ops[:3])
         more = f" and {len(ops) - 3} more" if len(ops) > 3 else ""
-        return f"**{_number(len(blamed), 'new finding')} against the candidate** in {shown}{more}"
-    open_ones = [f for f in findings if _counts(f)]
+        return f"**{counted(len(blamed), 'new finding')} against the candidate** in {shown}{more}"
+    open_ones = [f for f in findings if is_open(f)]
     if open_ones:
         known = sum(f.status == "known" for f in findings)
         tail = f", {known} more known on the baseline" if known else ""
-        return f"**{_number(len(open_ones), 'finding')}**, none proven against a candidate{tail}"
+        return f"**{counted(len(open_ones), 'finding')}**, none proven against a candidate{tail}"
     if findings:
-        return (
-            f"**Nothing new**: {_number(len(findings), 'finding')} known on the baseline or fixed"
-        )
+        ignored = any(f.ignored is not None for f in findings)
+        why = "known, fixed or ignored" if ignored else "known on the baseline or fixed"
+        return f"**Nothing new**: {counted(len(findings), 'finding')} {why}"
     return "**No differences found**"
 
 
-def _counts(finding: FindingRow) -> bool:
-    return finding.status not in ("known", "fixed")
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def groups(findings: Sequence[FindingRow]) -> list[Group]:
-    """New findings first, then what the baseline already had, then what the candidate fixes; empty groups left out."""
-    known = [f for f in findings if f.status == "known"]
-    fixed = [f for f in findings if f.status == "fixed"]
-    rest = sorted(
-        (f for f in findings if _counts(f)),
-        key=lambda f: f.verdict not in ("candidate", "both"),
-    )
+    """New findings first, then what someone ignores, what the candidate fixes, and what the baseline already had.
+
+    Empty groups are left out.
+    """
+    ignored = [f for f in findings if f.ignored is not None]
+    fixed = [f for f in findings if f.status == "fixed" and f.ignored is None]
+    known = [f for f in findings if f.status == "known" and f.ignored is None]
+    rest = sorted((f for f in findings if is_open(f)), key=lambda f: not is_against_candidate(f))
     found = [
         Group("Findings", "", rest, True),
+        Group("Ignored", "They differ, and do not count.", ignored, False),
         Group("Fixed", "The baseline is wrong here and the candidate is right.", fixed, False),
         Group("Known", "The baseline has these too.", known, False),
     ]
     return [group for group in found if group.findings]
-
-
-def what_differs(finding: FindingRow) -> str:
-    """Kind and, of the first mismatch, the label or what happened; Markdown for a table's cell."""
-    if not finding.mismatches:
-        return finding.kind
-    first = finding.mismatches[0]
-    if first.label:
-        # "gradient of x" names its kind itself.
-        prefix = "" if first.role == finding.kind else f"{finding.kind} of "
-        return prefix + escape.cell(first.label, 80)
-    happened = next((o.happened for o in first.observations if o.happened), "")
-    return f"{finding.kind}: {escape.cell(happened, 80)}" if happened else finding.kind
-
-
-def who(finding: FindingRow) -> str:
-    """Who is wrong, and how sure that is; Markdown for a table's cell."""
-    text = VERDICTS[finding.verdict]
-    if finding.verdict == "upstream" and finding.blamed:
-        text = escape.cell(finding.blamed[0], 60)
-    return f"{text} ({finding.confidence})"
-
-
-def measured(value: Measured | int | None) -> str:
-    """A measured number, shortest; a dash for none."""
-    if value is None:
-        return "–"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def difference(row: DifferenceRow | None) -> str:
-    """``3 of 12``, or a dash."""
-    return "–" if row is None else f"{row.differing} of {row.elements}"
-
-
-def place(row: DifferenceRow | None) -> str:
-    """The first differing index, or a dash."""
-    if row is None or row.first_index is None:
-        return "–"
-    return "[" + ", ".join(str(index) for index in row.first_index) + "]"
-
-
-def values(mismatch: MismatchRow) -> list[tuple[str, str]]:
-    """Every target and what it had at the first differing index, Markdown for a table's cells."""
-    return [(escape.cell(o.target, 100), _seen(o)) for o in mismatch.observations[:MAX_MISMATCHES]]
-
-
-def _seen(observation: ObservationRow) -> str:
-    if observation.happened is not None:
-        return escape.cell(observation.happened, 160)
-    return escape.cell("–" if observation.value is None else observation.value, 60)
-
-
-def form(mismatch: MismatchRow) -> str:
-    """dtype and shape; each side's own where they differ. Markdown for a table's cell."""
-    seen = [
-        f"{o.dtype or '?'}{list(o.shape) if o.shape is not None else ''}"
-        for o in mismatch.observations
-        if o.dtype is not None or o.shape is not None
-    ]
-    return ", ".join(escape.cell(text, 60) for text in dict.fromkeys(seen)) or "–"
-
-
-def unsupported(row: OpCoverage) -> str:
-    """Why targets could not run some of an op's programs; Markdown for a table's cell."""
-    reasons: dict[str, int] = {}
-    for target in row.targets:
-        for reason, count in target.unsupported.items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-    shown = [f"{escape.cell(reason, 80)} ({count})" for reason, count in ordered[:3]]
-    if len(ordered) > 3:
-        shown.append(f"{len(ordered) - 3} more reasons")
-    return "; ".join(shown)
 
 
 def command(target: TargetFacts, finding: FindingRow) -> str:
