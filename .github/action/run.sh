@@ -13,6 +13,9 @@ mkdir -p "$RUNNER_TEMP"
 # A fresh folder each time: a step earlier in this job must not have put a report there.
 out="$(mktemp -d "$RUNNER_TEMP/opdiff-XXXXXX")"
 engine="$OPDIFF_ENGINE"
+report_folder=""
+cache="$RUNNER_TEMP/opdiff-cache" # environments that the image lacks, for this job's later steps too
+mkdir -p "$cache"
 container=""
 network_of_token="${OPDIFF_CONTAINER_NETWORK:-bridge}" # GitHub Enterprise behind a host's own routes may need host
 
@@ -37,16 +40,32 @@ trap 'exit 130' INT TERM
 
 # Least privilege for all modes: the runner's own user, no capabilities, nothing of the image can be written.
 base_options() {
-  printf '%s\0' --rm --init --user "$(id -u):$(id -g)" --read-only --cap-drop ALL --pids-limit 4096 \
-    --tmpfs /tmp:rw,exec,mode=1777 --workdir "$workspace" --volume "$workspace:$workspace:ro"
+  printf '%s\0' --rm --init --user "$(id -u):$(id -g)" --read-only --cap-drop ALL --security-opt no-new-privileges \
+    --pids-limit 4096 --tmpfs /tmp:rw,exec,nosuid,nodev,mode=1777 --workdir "$workspace" --volume "$workspace:$workspace:ro"
+  [[ "$engine" != podman ]] || printf '%s\0' --pull missing
+}
+
+# The candidate's sandbox makes namespaces of its own, which an engine's defaults refuse: its system call filter, the
+# masked parts of /proc (no fresh /proc can be mounted while they are there), and AppArmor's rule against mounting.
+# Where the host forbids it all the same, the check runs and the report says `unisolated`.
+check_options() {
+  printf '%s\0' --security-opt "seccomp=$action/.github/action/seccomp.json" --volume "$out:$out" --volume "$cache:/tmp/home/.cache"
   if [[ "$engine" == podman ]]; then
-    printf '%s\0' --pull=missing
+    printf '%s\0' --security-opt unmask=ALL
+  else
+    printf '%s\0' --security-opt systempaths=unconfined --security-opt "apparmor=$(apparmor_profile)"
   fi
 }
 
-# The candidate's sandbox makes namespaces of its own, which an engine's default filter refuses.
-check_options() {
-  printf '%s\0' --security-opt "seccomp=$action/.github/action/seccomp.json" --volume "$out:$out" --tmpfs /home/opdiff:rw,exec,mode=1777
+# Hosts that keep user namespaces from unconfined processes let a named profile have them, where it can be loaded.
+apparmor_profile() {
+  local restricted=/proc/sys/kernel/apparmor_restrict_unprivileged_userns
+  if [[ "$(cat "$restricted" 2>/dev/null)" == 1 ]] && command -v apparmor_parser >/dev/null &&
+    sudo -n apparmor_parser --replace "$action/.github/action/apparmor.profile" 2>/dev/null; then
+    echo opdiff
+  else
+    echo unconfined
+  fi
 }
 
 gpu_options() {
@@ -171,15 +190,16 @@ merge() {
   local code=0
   local shards="${OPDIFF_SHARD##*/}"
   [[ "$shards" =~ ^[1-9][0-9]*$ ]] || fail "merge needs shard: how many shards there were, as in 4/4"
-  [[ -d "$OPDIFF_REPORT" ]] || mkdir -p "$OPDIFF_REPORT" # no artifact at all: every shard is lost, and the report says so
-  options_of_merge=(-- merge "$OPDIFF_REPORT" --expected "$shards" --out "$out/report")
-  [[ -z "$OPDIFF_FAIL_ON" ]] || options_of_merge+=(--fail-on "$OPDIFF_FAIL_ON")
-  opdiff merge_options "${options_of_merge[@]}" || code=$?
+  report_folder="$(cd "$workspace" && realpath -m -- "${OPDIFF_REPORT:-shards}")"
+  mkdir -p "$report_folder" # no artifact at all: every shard is lost, and the report says so
+  arguments=(merge "$report_folder" --expected "$shards" --out "$out/report")
+  [[ -z "$OPDIFF_FAIL_ON" ]] || arguments+=(--fail-on "$OPDIFF_FAIL_ON")
+  opdiff merge_options -- "${arguments[@]}" || code=$?
   report "$code"
 }
 
 merge_options() {
-  printf '%s\0' --network none --volume "$out:$out" --volume "$(realpath -- "$OPDIFF_REPORT"):$OPDIFF_REPORT:ro"
+  printf '%s\0' --network none --volume "$out:$out" --volume "$report_folder:$report_folder:ro"
 }
 
 read_options() { printf '%s\0' --network none --volume "$out:$out:ro"; }
@@ -205,7 +225,13 @@ report() {
 publish() {
   local code=0
   arguments=(--out "$out/report" --artifact-name "$OPDIFF_ARTIFACT_NAME" --check-workflow "$OPDIFF_CHECK_WORKFLOW")
-  [[ -z "$OPDIFF_REPORT" ]] || arguments+=(--report "$OPDIFF_REPORT")
+  if [[ "$GITHUB_EVENT_NAME" != workflow_run ]]; then
+    # One stage: the report lies on this machine. Where there is none, the check broke, and that is what is published.
+    report_folder="$(cd "$workspace" && realpath -m -- "${OPDIFF_REPORT:-$out/none}")"
+    [[ ! -f "$report_folder" ]] || report_folder="$(dirname "$report_folder")"
+    mkdir -p "$report_folder"
+    arguments+=(--report "$report_folder")
+  fi
   is_true "$OPDIFF_PR_COMMENT" || arguments+=(--no-pr-comment)
   is_true "$OPDIFF_CHECK_RUN" || arguments+=(--no-check-run)
   opdiff token_options publish_options -- publish "${arguments[@]}" >>"$GITHUB_OUTPUT" || code=$?
@@ -220,7 +246,7 @@ publish() {
 
 publish_options() {
   printf '%s\0' --volume "$out:$out"
-  [[ -z "$OPDIFF_REPORT" ]] || printf '%s\0' --volume "$(realpath -- "$OPDIFF_REPORT"):$OPDIFF_REPORT:ro"
+  [[ -z "$report_folder" ]] || printf '%s\0' --volume "$report_folder:$report_folder:ro"
 }
 
 answer() {
