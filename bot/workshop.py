@@ -53,7 +53,10 @@ class Workshop:
     def source(self) -> Generator[OpInfoSource]:
         """The pinned PyTorch release's own test samples. Raises TargetError when it cannot be made."""
         pinned = resolve(parse_target(f"{PINNED_RELEASE}:cpu"), self.store)
-        cache = SourceCache(self.store.cache_dir / "programs")
+        prepared = self.store.prepared_dir
+        cache = SourceCache(
+            self.store.cache_dir / "programs", prepared / "programs" if prepared else None
+        )
         with OpInfoSource(
             lambda: open_worker(pinned, self.limits), pinned.environment.digest, cache
         ) as source:

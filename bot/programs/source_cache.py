@@ -43,26 +43,22 @@ class Traced:
 
 
 class SourceCache:
-    """Files below ``folder`` by key. Every failure to read or write is a miss, never an error."""
+    """Files below ``folder`` by key. Every failure to read or write is a miss, never an error.
 
-    def __init__(self, folder: Path) -> None:
+    What is not there is looked for in ``prepared``, a folder of the same kind that is never written to.
+    """
+
+    def __init__(self, folder: Path, prepared: Path | None = None) -> None:
         self._folder = folder
+        self._places = (folder,) if prepared is None else (folder, prepared)
 
     def read(self, key: dict[str, Any]) -> Traced | None:
         """The stored answer to a request, every program validated; None when there is none to be trusted."""
-        path = self._path(key)
-        data = _read_regular(path)
-        if data is None:
-            return None
-        try:
-            traced = parse_stream(io.BytesIO(data))
-        except (ProtocolError, ProgramError, EOFError):
-            with contextlib.suppress(OSError):
-                path.unlink()
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(path)
-        return traced
+        for place in self._places:
+            traced = _read_traced(place / _name(key))
+            if traced is not None:
+                return traced
+        return None
 
     def write(self, key: dict[str, Any], traced: Traced) -> None:
         """Keep an answer, unless it is too large."""
@@ -79,16 +75,17 @@ class SourceCache:
         }
         write_frame(stream, encode_header(end))
         with contextlib.suppress(OSError):
-            write_atomically(self._path(key), stream.getvalue())
+            write_atomically(self._folder / _name(key), stream.getvalue())
 
     def read_json(self, key: dict[str, Any]) -> bytes | None:
         """Stored JSON text that is no stream of programs (a listing), at most 16 MiB."""
-        return _read_regular(self._path(key))
+        found = (_read_regular(place / _name(key)) for place in self._places)
+        return next((data for data in found if data is not None), None)
 
     def write_json(self, key: dict[str, Any], text: bytes) -> None:
         """Keep JSON text under a key."""
         with contextlib.suppress(OSError):
-            write_atomically(self._path(key), text)
+            write_atomically(self._folder / _name(key), text)
 
     def prune(self, max_bytes: int = MAX_TOTAL_BYTES) -> int:
         """Remove the files that were used longest ago until the rest fit; how many were removed."""
@@ -109,9 +106,24 @@ class SourceCache:
                 total -= size
         return removed
 
-    def _path(self, key: dict[str, Any]) -> Path:
-        name = hashlib.blake2b(canonical_json(key), digest_size=20).hexdigest()
-        return self._folder / f"{name}.frames"
+
+def _name(key: dict[str, Any]) -> str:
+    return hashlib.blake2b(canonical_json(key), digest_size=20).hexdigest() + ".frames"
+
+
+def _read_traced(path: Path) -> Traced | None:
+    data = _read_regular(path)
+    if data is None:
+        return None
+    try:
+        traced = parse_stream(io.BytesIO(data))
+    except (ProtocolError, ProgramError, EOFError):
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    return traced
 
 
 def parse_stream(stream: BinaryIO) -> Traced:

@@ -11,6 +11,7 @@ from pathlib import Path
 import platformdirs
 from packaging.version import Version
 
+from bot.targets.candidate_interpreter import read_candidate
 from bot.targets.environment import Environment
 from bot.targets.environment_spec import (
     Build,
@@ -20,11 +21,13 @@ from bot.targets.environment_spec import (
     read_wheel,
 )
 from bot.targets.folder_cache import FolderCache
-from bot.targets.inspection import InspectionError, Start, import_framework, look, start
+from bot.targets.inspection import InspectionError, import_framework, look
 from bot.targets.installer import Installer, InstallError, Progress, find_uv, torch_backend_of
 from bot.targets.interpreter_environment import read_interpreter
 from bot.targets.interpreters import Interpreter, InterpreterFinder
 from bot.targets.recipes import Recipe, RecipeBook, load_recipes
+from bot.targets.sandbox import Sandbox, probe_sandbox
+from bot.targets.starting import Start, start
 from bot.targets.stored_environment import (
     LAYOUT,
     Construction,
@@ -43,6 +46,12 @@ DAY = 86400.0  # seconds
 def default_cache_dir() -> Path:
     """The user's cache folder of OpDiff."""
     return platformdirs.user_cache_path("opdiff", appauthor=False)
+
+
+def prepared_cache_dir(environ: Mapping[str, str]) -> Path | None:
+    """The cache that a container image brings ready-made, or None outside one."""
+    folder = environ.get("OPDIFF_PREPARED")
+    return Path(folder) if folder else None
 
 
 def _silent(_: str) -> None:
@@ -76,7 +85,8 @@ class Diagnosis:
 class EnvironmentStore:
     """Makes, finds, checks and removes environments. Any number of processes may share one ``cache_dir``.
 
-    ``progress`` is given lines of text. ``torch_backend`` is uv's ``--torch-backend`` (``cpu``, ``cu126``, ``auto``).
+    What is not there is looked for in the prepared cache that ``OPDIFF_PREPARED`` in ``environ`` names: part of a
+    container image, never written to. ``progress`` is given lines of text. ``torch_backend`` is uv's ``--torch-backend`` (``cpu``, ``cu126``, ``auto``).
     An environment that this store gave out is not pruned by anyone until the store is closed or its process ends.
     """
 
@@ -89,17 +99,21 @@ class EnvironmentStore:
         recipes: RecipeBook | None = None,
         finder: InterpreterFinder | None = None,
         start: Start = start,
+        probe: Callable[[], Sandbox] = probe_sandbox,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.cache_dir = cache_dir or default_cache_dir()
         self.recipes = recipes or load_recipes()
         self.overlays = FolderCache(self.cache_dir / "overlays")
         self._folders = FolderCache(self.cache_dir / "envs")
+        self.prepared_dir = prepared_cache_dir(environ)
+        self._prepared = FolderCache(self.prepared_dir / "envs") if self.prepared_dir else None
         self._progress = progress
         # uv reads this variable by itself; here it becomes part of what an environment is known by.
         self._torch_backend = torch_backend or environ.get("UV_TORCH_BACKEND") or None
         self._finder = finder
         self._start = start
+        self._probe = probe
         self._environ = environ
 
     def __enter__(self) -> EnvironmentStore:
@@ -110,17 +124,26 @@ class EnvironmentStore:
 
     def close(self) -> None:
         """Let go of every environment that was given out."""
-        self._folders.close()
+        for cache in self._caches():
+            cache.close()
         self.overlays.close()
 
     def prepare(
-        self, spec: str, framework: str | None = None, *, again: bool = False
+        self,
+        spec: str,
+        framework: str | None = None,
+        *,
+        again: bool = False,
+        untrusted: bool = False,
     ) -> Environment:
         """The environment of a requirement, a wheel's path or glob, or ``python=/path``; made when it is not there.
 
         ``framework`` says which one is meant where a wheel's name or an interpreter's content does not. ``again``
-        makes it anew. Raises TargetError, in one line, when it cannot be made.
+        makes it anew. An ``untrusted`` interpreter, the pull request's, is looked into inside the sandbox. Raises
+        TargetError, in one line, when it cannot be made.
         """
+        if is_interpreter(spec) and untrusted:
+            return read_candidate(spec, self.recipes, framework, self._probe())
         if is_interpreter(spec):
             return read_interpreter(spec, self.recipes, framework, self._start)
         build = self._read(spec, framework)
@@ -156,14 +179,8 @@ class EnvironmentStore:
             raise TargetError(f"{environment.spec}: no package {package} there: {error}") from None
 
     def stored(self) -> tuple[StoredEnvironment, ...]:
-        """Every environment of the store."""
-        root = self._folders.root
-        return tuple(
-            StoredEnvironment(
-                key, root / key, read_description(root / key), self._folders.last_use(key)
-            )
-            for key in self._folders.stored_keys()
-        )
+        """Every environment of the store, prepared ones included."""
+        return tuple(entry for cache in self._caches() for entry in _entries(cache))
 
     def prune(self, unused_days: float | None, now: float | None = None) -> tuple[str, ...]:
         """Remove environments and overlays not used for so many days (None: all), and what killed builds left.
@@ -172,7 +189,7 @@ class EnvironmentStore:
         """
         before = (time.time() if now is None else now) - (unused_days or 0) * DAY
         removed: list[str] = []
-        for entry in self.stored():
+        for entry in _entries(self._folders):
             if (unused_days is None or entry.last_use <= before) and self._folders.remove(
                 entry.key
             ):
@@ -203,12 +220,13 @@ class EnvironmentStore:
             build = self._read(spec, None)
         except TargetError as error:
             return Diagnosis(spec, False, str(error))
-        for key in self._keys(build):
-            folder = self._folders.root / key
-            if folder.is_dir():
-                return self._diagnose(
-                    StoredEnvironment(key, folder, read_description(folder), 0.0), clock
-                )
+        for cache in self._caches():
+            for key in self._keys(build):
+                folder = cache.root / key
+                if folder.is_dir():
+                    return self._diagnose(
+                        StoredEnvironment(key, folder, read_description(folder), 0.0), clock
+                    )
         return Diagnosis(spec, False, f"not prepared: opdiff envs prepare '{spec}'")
 
     def _diagnose(self, entry: StoredEnvironment, clock: Callable[[], float]) -> Diagnosis:
@@ -274,11 +292,15 @@ class EnvironmentStore:
         """The folders that would do, best first: one per Python version of the recipe."""
         return tuple(key_of(build, python, self._backend(build)) for python in build.pythons)
 
+    def _caches(self) -> tuple[FolderCache, ...]:
+        return (self._folders,) if self._prepared is None else (self._folders, self._prepared)
+
     def _open(self, build: Build) -> Path | None:
-        for key in self._keys(build):
-            folder = self._folders.open(key, is_usable)
-            if folder is not None:
-                return folder
+        for cache in self._caches():
+            for key in self._keys(build):
+                folder = cache.open(key, is_usable)
+                if folder is not None:
+                    return folder
         return None
 
     def _remove(self, build: Build) -> None:
@@ -323,3 +345,9 @@ class EnvironmentStore:
 
     def _say(self, build: Build, line: str) -> None:
         self._progress(f"{build.recipe.framework} {build.version}: {line}")
+
+
+def _entries(cache: FolderCache) -> Iterator[StoredEnvironment]:
+    for key in cache.stored_keys():
+        folder = cache.root / key
+        yield StoredEnvironment(key, folder, read_description(folder), cache.last_use(key))

@@ -29,9 +29,14 @@ def uv_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment variables that uv runs with.
 
     uv does not read pip's settings: a folder of wheels or an index named for pip is named for uv too, unless uv has
-    its own. Active virtual environments are none of uv's business here.
+    its own. Active virtual environments are none of uv's business here. A variable of uv's that is set to nothing,
+    which uv may refuse, counts as not set.
     """
-    settings = {k: v for k, v in environ.items() if k not in ("VIRTUAL_ENV", "CONDA_PREFIX")}
+    settings = {
+        name: value
+        for name, value in environ.items()
+        if name not in ("VIRTUAL_ENV", "CONDA_PREFIX") and (value or not name.startswith("UV_"))
+    }
     for pip, uv, separator in (
         ("PIP_FIND_LINKS", "UV_FIND_LINKS", ","),
         ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", " "),

@@ -124,3 +124,19 @@ def test_a_pipe_in_the_cache_is_a_miss_and_is_not_waited_for(tmp_path: Path) -> 
     os.mkfifo(file)
     assert cache.read(KEY) is None
     assert cache.read_json(KEY) is None
+
+
+def test_what_a_prepared_folder_holds_is_found_and_never_written_to(tmp_path: Path) -> None:
+    own, prepared = tmp_path / "own", tmp_path / "prepared"
+    SourceCache(prepared).write(KEY, TRACED)
+    SourceCache(prepared).write_json({"request": "list"}, b"[]")
+    before = {path: path.read_bytes() for path in prepared.iterdir()}
+    cache = SourceCache(own, prepared)
+    assert cache.read(KEY) == TRACED
+    assert cache.read_json({"request": "list"}) == b"[]"
+    assert cache.read({"request": "sub"}) is None
+    cache.write({"request": "sub"}, TRACED)
+    cache.prune(0)
+    assert {path: path.read_bytes() for path in prepared.iterdir()} == before
+    SourceCache(own).write(KEY, Traced((sourced(5.0),), 1, 1))
+    assert cache.read(KEY) == Traced((sourced(5.0),), 1, 1)  # the user's own first

@@ -11,8 +11,8 @@ import pytest
 
 from bot.targets.environment_spec import read_requirement
 from bot.targets.environment_store import EnvironmentStore
-from bot.targets.inspection import Ran
 from bot.targets.resolve import resolve
+from bot.targets.starting import Ran
 from bot.targets.stored_environment import DESCRIPTION, LAYOUT, Description, key_of
 from bot.targets.target import TargetError
 
@@ -114,6 +114,27 @@ def test_what_is_stored_is_given_back_without_any_install(store: EnvironmentStor
     assert environment.readable == (folder,)
     assert (environment.framework, environment.digest) == ("torch", "d1")
     assert store.find("torch==2.13.1") is None
+
+
+def test_a_prepared_cache_is_looked_at_after_the_users_own_and_left_alone(
+    tmp_path: Path, interpreters: Interpreters
+) -> None:
+    image = EnvironmentStore(tmp_path / "image", start=interpreters.start, environ={})
+    torch, oneflow = put(image, "torch==2.13.0", 0), put(image, "oneflow==0.9.0", 0)
+    environ = {"OPDIFF_PREPARED": str(image.cache_dir)}
+    store = EnvironmentStore(tmp_path / "own", start=interpreters.start, environ=environ)
+    assert store.prepare("torch==2.13.0").python == torch / "bin/python"
+    mine = put(store, "torch==2.13.0")
+    assert store.prepare("torch==2.13.0").python == mine / "bin/python"
+    assert [entry.name for entry in store.stored()] == [
+        "torch==2.13.0", "oneflow==0.9.0", "torch==2.13.0",
+    ]  # fmt: skip
+    assert [diagnosis.ok for diagnosis in store.doctor(["oneflow==0.9.0"])] == [True]
+    store.close()
+    assert store.prune(None) == ("torch==2.13.0",)
+    assert not mine.exists()
+    assert torch.is_dir()
+    assert oneflow.is_dir()
 
 
 def test_keys_differ_by_what_is_installed(store: EnvironmentStore) -> None:

@@ -40,6 +40,14 @@ def test_uvs_own_settings_win() -> None:
     assert uv_environment(environ)["UV_FIND_LINKS"] == "b"
 
 
+def test_a_variable_of_uvs_set_to_nothing_is_not_set() -> None:
+    settings = uv_environment(
+        {"UV_TORCH_BACKEND": "", "UV_INDEX": "", "PIP_EXTRA_INDEX_URL": "a b"}
+    )
+    assert "UV_TORCH_BACKEND" not in settings
+    assert settings["UV_INDEX"] == "a b"
+
+
 def test_a_relative_folder_of_wheels_is_found_from_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
