@@ -17,7 +17,7 @@ report_folder=""
 cache="$RUNNER_TEMP/opdiff-cache" # environments that the image lacks, for this job's later steps too
 mkdir -p "$cache"
 container=""
-network_of_token="${OPDIFF_CONTAINER_NETWORK:-bridge}" # GitHub Enterprise behind a host's own routes may need host
+network="${OPDIFF_CONTAINER_NETWORK:-bridge}" # a server that only the runner's own network reaches needs host in publish
 
 fail() {
   echo "::error title=OpDiff::$1"
@@ -80,7 +80,7 @@ gpu_options() {
 }
 
 token_options() {
-  printf '%s\0' --network "$network_of_token" --env OPDIFF_GITHUB_TOKEN
+  printf '%s\0' --network "$network" --env OPDIFF_GITHUB_TOKEN
   local name
   for name in GITHUB_API_URL GITHUB_SERVER_URL GITHUB_REPOSITORY GITHUB_EVENT_NAME GITHUB_RUN_ID GITHUB_RUN_ATTEMPT; do
     printf '%s\0' --env "$name"
@@ -167,16 +167,18 @@ run_check() {
   # Environments that the image lacks are made with a network; it is cut before the pull request's code starts.
   options_of base_options check_options event_options gpu_options
   container="opdiff-$(head -c 8 /dev/urandom | od -An -tx1 | tr -d ' \n')"
-  "$engine" run --detach --name "$container" --entrypoint sleep "${options[@]}" "$OPDIFF_IMAGE" infinity >/dev/null
+  [[ "$network" != host ]] || fail "a check's network is cut before the pull request's code starts, and host's cannot be: set OPDIFF_CONTAINER_NETWORK in publish only"
+  "$engine" run --detach --name "$container" --network "$network" --entrypoint sleep "${options[@]}" "$OPDIFF_IMAGE" infinity >/dev/null
   "$engine" exec "$container" opdiff check "${arguments[@]}" --prepare-only || return
   cut_network
   "$engine" exec "$container" opdiff check "${arguments[@]}"
 }
 
 cut_network() {
-  local network
-  for network in $("$engine" inspect --format '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}' "$container"); do
-    "$engine" network disconnect --force "$network" "$container" || fail "the check's container keeps its network $network: nothing was run"
+  local attached
+  for attached in $("$engine" inspect --format '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}' "$container"); do
+    [[ "$attached" == none ]] || "$engine" network disconnect --force "$attached" "$container" ||
+      fail "the check's container keeps its network $attached: nothing was run"
   done
 }
 
