@@ -24,6 +24,8 @@ $(STAMP): requirements.lock pyproject.toml
 lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --extra dev \
 	  --output-file requirements.lock pyproject.toml requirements.in
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --constraint requirements.lock --output-file requirements-image.lock pyproject.toml requirements.in
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
