@@ -140,7 +140,7 @@ plan() {
 check() {
   refuse_persisted_credentials
   change_arguments
-  arguments+=(--candidate "$OPDIFF_CANDIDATE" --out "$out/report" --quiet)
+  arguments+=(--candidate "$OPDIFF_CANDIDATE" --out "$out/report")
   [[ -z "$OPDIFF_BASELINE" ]] || arguments+=(--baseline "$OPDIFF_BASELINE")
   [[ -z "$OPDIFF_SHARD" ]] || arguments+=(--shard "$OPDIFF_SHARD")
   [[ -z "$OPDIFF_FAIL_ON" ]] || arguments+=(--fail-on "$OPDIFF_FAIL_ON")
