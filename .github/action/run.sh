@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2153  # every OPDIFF_* is set by action.yml
 # Runs one mode of OpDiff, in place or in a container, and writes the step's outputs.
 #
 # What a container sees: the workspace read-only, the event read-only, its own output folder. Modes that run the pull
@@ -176,6 +177,7 @@ run_check() {
 
 cut_network() {
   local attached
+  # shellcheck disable=SC2016  # the dollar is the template's
   for attached in $("$engine" inspect --format '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}' "$container"); do
     [[ "$attached" == none ]] || "$engine" network disconnect --force "$attached" "$container" ||
       fail "the check's container keeps its network $attached: nothing was run"
