@@ -9,18 +9,16 @@ from datetime import datetime
 from importlib.metadata import version
 
 from bot.changes.change import Changes
+from bot.failing import result_of
 from bot.measure import Measured
 from bot.oracle.coverage import NOT_OFFERED, Coverage
-from bot.oracle.finding import Finding
 from bot.oracle.settle import Settlement
 from bot.plan import ChangeSource, Plan
 from bot.programs.source import SourceCounts
 from bot.report.results import (
     ChangesRow,
     Counts,
-    FailOn,
     OpCoverage,
-    Result,
     Results,
     RunFacts,
     TargetCoverage,
@@ -59,35 +57,19 @@ def summarise(story: Story) -> Results:
     coverage = _coverage(story)
     findings = story.settlement.findings
     shortfalls = [*story.shortfalls, *_shortfalls(story, coverage)]
-    failing = [finding for finding in findings if fails(finding, story.plan.fail_on)]
-    result: Result = "findings" if failing else "incomplete" if shortfalls else "clean"
+    rows = tuple(finding_row(finding) for finding in findings)
     return Results(
-        result=result,
+        result=result_of(rows, story.plan.fail_on, bool(shortfalls)),
         fail_on=story.plan.fail_on,
         run=_run_facts(story),
         targets=_targets(story),
         changes=_changes(story),
         coverage=coverage,
         counts=_counts(story),
-        findings=tuple(finding_row(finding) for finding in findings),
+        findings=rows,
         notes=note_rows([*shortfalls, *_isolation(story), *story.notes]),
         shortfalls=note_rows(shortfalls),
     )
-
-
-def fails(finding: Finding, fail_on: FailOn) -> bool:
-    """Whether a finding fails the run.
-
-    ``any``: every finding. ``candidate``: not those known on the baseline or fixed, not those blamed on upstream or
-    on a convention, and nothing flaky. ``never``: none.
-    """
-    if fail_on == "candidate":
-        return finding.status not in ("known", "fixed") and finding.verdict not in (
-            "upstream",
-            "convention",
-            "flaky",
-        )
-    return fail_on == "any"
 
 
 def _changes(story: Story) -> ChangesRow | None:

@@ -12,6 +12,7 @@ import pytest
 
 from bot.changes.change import ChangedOp, Changes
 from bot.exit_codes import ExitCode
+from bot.failing import fails
 from bot.measure import Measured
 from bot.oracle.counts import Counts, TargetStatus
 from bot.oracle.finding import Finding
@@ -20,7 +21,7 @@ from bot.plan import ChangeSource, FailOn, Plan, PlannedTarget
 from bot.programs.source import SourceCounts
 from bot.report.results import dump_results, parse_results
 from bot.run_directory import Entry
-from bot.summary import MAX_REASONS, Story, fails, summarise
+from bot.summary import MAX_REASONS, Story, summarise
 from bot.targets.environment import Environment
 from bot.targets.job import PoolTarget
 from bot.targets.pool import TargetFacts
