@@ -29,6 +29,7 @@ class TargetOutcome:
 class FindingBundle:
     """A finding, its representative program's blob, and the targets' outcomes of it, in the run's order.
 
+    An empty ``blob`` says that the program is not at hand: the finding is reported without a folder.
     ``witness`` is an outcome that is right where no target's is (a float64 run), with its name. ``bounds`` are the
     tolerances that the comparison used; where one is missing the dtype's own holds.
     """

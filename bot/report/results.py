@@ -24,6 +24,8 @@ MAX_RESULTS_BYTES: Final = 64 << 20
 MAX_TEXT: Final = 4_000
 MAX_ROWS: Final = 100_000
 MAX_NOTES: Final = 10_000
+MAX_JSON_VALUES: Final = 3_000_000
+MAX_DIGITS: Final = 20  # of an integer of 64 bits
 MAX_LINES: Final = 100
 MAX_SHARDS: Final = 1_000
 
@@ -372,9 +374,14 @@ def parse_results(raw: bytes, where: str = "results.json") -> Results:
 
 
 def parse_json_object(raw: bytes, where: str) -> dict[str, Any]:
-    """A JSON object, without NaN and infinities. Raises ResultsError."""
+    """A JSON object of at most MAX_JSON_VALUES values, without NaN, infinities and integers over 64 bits.
+
+    Bounded, for a text of empty lists takes twenty times its size in memory. Raises ResultsError.
+    """
+    if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MAX_JSON_VALUES:
+        raise ResultsError(f"{where} holds more than the {MAX_JSON_VALUES} values that are read")
     try:
-        fields = json.loads(raw, parse_constant=_refuse_constant)
+        fields = json.loads(raw, parse_constant=_refuse_constant, parse_int=_bounded_int)
     except (ValueError, RecursionError) as error:
         raise ResultsError(f"{where} is not JSON: {str(error)[:200]}") from None
     if not isinstance(fields, dict):
@@ -392,6 +399,14 @@ def first_problem(error: ValidationError) -> str:
 def _finite(value: Any) -> Any:
     json.dumps(value, allow_nan=False)  # ValueError for what JSON does not have
     return value
+
+
+def _bounded_int(digits: str) -> int:
+    if len(digits) <= MAX_DIGITS:
+        number = int(digits)
+        if -(1 << 63) <= number < 1 << 64:
+            return number
+    raise ValueError("an integer has more than 64 bits")
 
 
 def _refuse_constant(name: str) -> NoReturn:

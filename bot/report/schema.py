@@ -9,7 +9,8 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel
 
-from bot.report.finding_folder import FindingRecord, OutcomeRow
+from bot.report.finding_folder import FindingRecord
+from bot.report.outcome_rows import BoundRow, OutcomeRow, PlaceRow, ValueRow
 from bot.report.results import (
     SCHEMA_VERSION,
     ChangedOpRow,
@@ -33,6 +34,7 @@ from bot.report.results import (
 MODELS: Final[tuple[type[BaseModel], ...]] = (
     Results, RunFacts, TargetFacts, ChangesRow, ChangedOpRow, LinesRow, UnmappedRow, OpCoverage, TargetCoverage,
     Counts, FindingRow, MismatchRow, ObservationRow, DifferenceRow, EvidenceRow, ShardRow, FindingRecord, OutcomeRow,
+    PlaceRow, ValueRow, BoundRow,
 )  # fmt: skip
 
 _INTRO = f"""# results.json
@@ -55,6 +57,7 @@ Each finding has a folder, named in its `folder`:
 | `program.json` | the same program for people |
 | `inputs.safetensors` | the tensors that the program starts with, by name |
 | `TARGET.safetensors` | what one target made of it, by label (`output r0[1]`, `gradient of x`) |
+| `witness.safetensors` | what a witness that is no target made of it, where the verdict rests on one |
 | `repro.py` | a script that needs the framework and NumPy alone, and exits 1 while the bug is there, 0 when not, 2 when it could not run |
 
 A complex tensor is stored in safetensors as its parts, with one more axis of length 2 at the end (real, imaginary); the

@@ -7,20 +7,25 @@ dtype that was meant: ``{"dtype of output r0": "complex64"}``.
 
 from __future__ import annotations
 
-import json
+import math
 import struct
-from collections.abc import Iterable
-from typing import Any, cast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
-import safetensors
 from safetensors.numpy import save
 
-from bot.targets.outcome import DTYPES
+from bot.report.results import parse_json_object
+from bot.targets.outcome import DTYPES, MAX_RANK
 
 Array = npt.NDArray[Any]
 
+MAX_HEADER_BYTES: Final = 4 << 20
+MAX_TENSORS: Final = 20_000
+MAX_SIZE: Final = 1 << 48
+_LENGTH: Final = struct.Struct("<Q")
 _PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 _NAMES = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16", "I32": "int32", "U32": "uint32",
@@ -47,39 +52,88 @@ def tensor_file(tensors: Iterable[tuple[str, str, Array]]) -> bytes:
 
 
 def read_tensor_file(raw: bytes) -> dict[str, tuple[str, Array]]:
-    """Label -> canonical dtype and array. Raises ValueError for bytes that are no such file."""
-    try:
-        rows = _deserialize(raw)
-    except safetensors.SafetensorError as error:
-        raise ValueError(f"not a safetensors file: {str(error)[:200]}") from None
-    metadata = _metadata(raw)
-    return {key: _read_entry(key, entry, metadata) for key, entry in rows}
+    """Label -> canonical dtype and array (read-only views of ``raw``), in the order of the bytes.
+
+    Stricter than the format: at most MAX_HEADER_BYTES of header and MAX_TENSORS tensors, canonical dtypes, and every
+    byte of the data in exactly one tensor. Raises ValueError with one line for anything else.
+    """
+    header, data = _split(raw)
+    metadata = _metadata(header.pop("__metadata__", {}))
+    if len(header) > MAX_TENSORS:
+        raise ValueError(f"a tensor file with more than {MAX_TENSORS} tensors")
+    entries = sorted((_entry(key, fields) for key, fields in header.items()), key=lambda e: e.span)
+    end = 0
+    for entry in entries:
+        if entry.span[0] != end:
+            raise ValueError(f"tensor {entry.key[:80]!a} does not begin where the last one ends")
+        end = entry.span[1]
+    if end != len(data):
+        raise ValueError("the tensors do not fill their file")
+    return {entry.key: _read_entry(entry, data, metadata) for entry in entries}
 
 
-def _deserialize(raw: bytes) -> list[tuple[str, dict[str, Any]]]:
-    reader = cast("Any", safetensors)  # its functions have no types
-    return reader.deserialize(raw)
+@dataclass(frozen=True)
+class _Entry:
+    """One row of the header: its dtype as stored, and the bytes from and to."""
+
+    key: str
+    stored: str
+    shape: tuple[int, ...]
+    span: tuple[int, int]
+
+
+def _split(raw: bytes) -> tuple[dict[str, Any], memoryview]:
+    """The header's JSON object and the data."""
+    if len(raw) < _LENGTH.size:
+        raise ValueError("a tensor file is shorter than its length field")
+    (size,) = _LENGTH.unpack_from(raw)
+    if size > min(len(raw) - _LENGTH.size, MAX_HEADER_BYTES):
+        raise ValueError("a tensor file's header is too long, or runs past the end")
+    header = parse_json_object(raw[_LENGTH.size : _LENGTH.size + size], "a tensor file's header")
+    return header, memoryview(raw)[_LENGTH.size + size :]
+
+
+def _entry(key: str, fields: Any) -> _Entry:
+    what = f"tensor {key[:80]!a}"
+    if not isinstance(fields, dict):
+        raise ValueError(f"{what} is not described")
+    row = cast("dict[str, Any]", fields)
+    stored = _NAMES.get(str(row.get("dtype")))
+    if stored is None:
+        raise ValueError(f"{what} has the unknown dtype {str(row.get('dtype'))[:20]!a}")
+    shape, span = _sizes(row.get("shape"), what), _sizes(row.get("data_offsets"), what)
+    if len(span) != 2 or len(shape) > MAX_RANK:
+        raise ValueError(f"{what} has no offsets, or too many dimensions")
+    if span[1] - span[0] != math.prod(shape) * DTYPES[stored].itemsize:
+        raise ValueError(f"{what} has another size than its shape")
+    return _Entry(key, stored, shape, (span[0], span[1]))
+
+
+def _sizes(value: Any, what: str) -> tuple[int, ...]:
+    items = cast("list[Any]", value) if isinstance(value, list) else [value]
+    if any(type(item) is not int or not 0 <= item <= MAX_SIZE for item in items):
+        raise ValueError(f"{what} has a size that is none")
+    return tuple(items)
+
+
+def _metadata(fields: Any) -> dict[str, str]:
+    entries = cast("dict[str, Any]", fields)
+    if not isinstance(fields, dict) or not all(isinstance(v, str) for v in entries.values()):
+        raise ValueError("a tensor file's metadata is not a map from text to text")
+    return entries
+
+
+def _read_entry(entry: _Entry, data: memoryview, metadata: Mapping[str, str]) -> tuple[str, Array]:
+    dtype, shape = metadata.get(f"dtype of {entry.key}", entry.stored), entry.shape
+    if dtype != entry.stored:
+        if _PARTS.get(dtype) != entry.stored or shape[-1:] != (2,):
+            raise ValueError(f"tensor {entry.key[:80]!a} holds no parts of a {dtype[:20]!a}")
+        shape = shape[:-1]
+    if entry.span[0] == entry.span[1]:
+        return dtype, np.empty(shape, DTYPES[dtype])
+    return dtype, np.frombuffer(data[slice(*entry.span)], DTYPES[dtype]).reshape(shape)
 
 
 def _as_parts(array: Array, dtype: str) -> Array:
     part = DTYPES[_PARTS[dtype]]
     return np.frombuffer(array.tobytes(), part).reshape((*array.shape, 2))
-
-
-def _read_entry(key: str, entry: dict[str, Any], metadata: dict[str, str]) -> tuple[str, Array]:
-    stored = _NAMES.get(str(entry["dtype"]))
-    if stored is None:
-        raise ValueError(f"tensor {key[:80]!r} has the unknown dtype {entry['dtype']!r}")
-    dtype = metadata.get(f"dtype of {key}", stored)
-    shape = [int(size) for size in entry["shape"]]
-    if dtype != stored:
-        if _PARTS.get(dtype) != stored or shape[-1:] != [2]:
-            raise ValueError(f"tensor {key[:80]!r} does not hold the parts of a {dtype[:20]!r}")
-        shape.pop()
-    return dtype, np.frombuffer(bytes(entry["data"]), DTYPES[dtype]).reshape(shape)
-
-
-def _metadata(raw: bytes) -> dict[str, str]:
-    (size,) = struct.unpack_from("<Q", raw)
-    header = json.loads(raw[8 : 8 + size])
-    return {str(key): str(value) for key, value in header.get("__metadata__", {}).items()}

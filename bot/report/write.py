@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from bot.atomic_file import write_atomically
@@ -14,17 +15,33 @@ from bot.report.results import FindingRow, Results, write_results
 from bot.report.rows import clip, finding_row, note_rows
 
 
-def write_report(out: Path, results: Results, bundles: Iterable[FindingBundle]) -> Path:
-    """Write everything below ``out`` and return ``report.md``'s path; writing again replaces what was written.
+@dataclass(frozen=True)
+class WrittenReport:
+    """What was written: ``report.md``'s path, what ``results.json`` holds, and fingerprint -> script's source.
+
+    A script that is too long to show is cut one character over MAX_SCRIPT_CHARACTERS; the folder has the whole.
+    """
+
+    path: Path
+    results: Results
+    scripts: Mapping[str, str]
+
+
+def write_report(out: Path, results: Results, bundles: Iterable[FindingBundle]) -> WrittenReport:
+    """Write everything below ``out``; writing again replaces what was written.
 
     ``results.findings`` is replaced by the bundles' findings, each with its folder, and with the ``ignored`` of the
-    finding of that fingerprint. A bundle whose blob is no program is reported without a folder, and a note says so.
+    finding of that fingerprint. A bundle whose blob is no program is reported without a folder, and a note says so;
+    with an empty one it is reported without a folder.
     ``bundles`` is consumed one by one, so it may be a generator.
     """
     rows: list[FindingRow] = []
     scripts: dict[str, str] = {}
     notes = list(results.notes)
     for bundle in bundles:
+        if not bundle.blob:
+            rows.append(finding_row(bundle.finding))
+            continue
         try:
             written = write_finding(out, bundle, results.targets, results.run)
         except ProgramError as error:
@@ -32,9 +49,7 @@ def write_report(out: Path, results: Results, bundles: Iterable[FindingBundle]) 
             notes.append(clip(f"{bundle.finding.op}: no folder was written: {error}"))
             continue
         rows.append(written.row)
-        if (
-            written.script
-        ):  # one character over the limit tells the report that it is too long to show
+        if written.script:
             shown = written.script[: MAX_SCRIPT_CHARACTERS + 1]
             scripts[bundle.finding.fingerprint] = shown
     ignored = {row.fingerprint: row.ignored for row in results.findings}
@@ -43,4 +58,4 @@ def write_report(out: Path, results: Results, bundles: Iterable[FindingBundle]) 
     write_results(out / "results.json", full)
     report = out / "report.md"
     write_atomically(report, render_report(full, scripts).encode("utf-8", "backslashreplace"))
-    return report
+    return WrittenReport(report, full, scripts)

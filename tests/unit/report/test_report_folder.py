@@ -94,7 +94,9 @@ def test_writing_again_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
     first = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     write_report(tmp_path, made.results(), [made.doubled_bundle()])
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == first
-    assert report == tmp_path / "report.md"
+    assert report.path == tmp_path / "report.md"
+    assert report.results == read_results(tmp_path / "results.json")
+    assert list(report.scripts) == ["0123abcd"]
     assert {path.name for path in tmp_path.iterdir()} == {"report.md", "results.json", "findings"}
     assert [path.name for path in (tmp_path / "findings").iterdir()] == ["mul-0123abcd"]
 
