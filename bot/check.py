@@ -117,7 +117,7 @@ def make_candidate(
     """The candidate: an overlay of the baseline's release, a wheel, a requirement or an interpreter."""
     assert plan.candidate is not None
     if plan.candidate != OVERLAY:
-        return workshop.store.prepare(plan.candidate, framework)
+        return workshop.store.prepare(plan.candidate, framework, untrusted=True)
     (baseline,) = [target for target in plan.targets if target.role == "baseline"]
     release = resolve(parse_target(baseline.spec), workshop.store).environment
     return overlay_of(release, changeset, workshop.store)

@@ -91,7 +91,8 @@ def _target(
         return resolve(target, workshop.store)
     framework = target.environment.partition("@")[0]
     if candidate is not None:
-        return resolve(target, workshop.store, workshop.store.prepare(candidate, framework))
+        made = workshop.store.prepare(candidate, framework, untrusted=True)
+        return resolve(target, workshop.store, made)
     return resolve(target, workshop.store, _overlay(framework, loaded, workshop))
 
 

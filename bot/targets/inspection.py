@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bot.targets.starting import Ran, Start, start
 
 IMPORT_SECONDS = 240.0
+LOOK_SECONDS = 60.0
 
 # Both scripts run under any Python from 3.8 on. find_spec of a top-level name imports nothing.
 _LOOK = """
@@ -23,7 +25,7 @@ def where(name):
     places = list(spec.submodule_search_locations or []) if spec else []
     return places[0] if places else None
 packages = {name: where(name) for name in sys.argv[1:]}
-print(json.dumps({
+print("\\n" + json.dumps({
     "version": "%d.%d.%d" % sys.version_info[:3], "prefix": sys.prefix, "base_prefix": sys.base_prefix,
     "packages": {k: v for k, v in packages.items() if v}, "numpy": where("numpy") is not None,
     "path": [p for p in sys.path if p],
@@ -39,40 +41,6 @@ print("\\n" + json.dumps({"version": str(getattr(module, "__version__", "?")), "
 """
 
 
-@dataclass(frozen=True)
-class Ran:
-    """How a program ended. ``status`` is negative for a signal, as subprocess has it; None when it did not start."""
-
-    status: int | None
-    output: str = ""
-    errors: str = ""
-    timed_out: bool = False
-
-
-Start = Callable[[Sequence[str], Mapping[str, str], float], Ran]
-"""Starts a program with an environment for at most so many seconds."""
-
-
-def start(command: Sequence[str], environ: Mapping[str, str], seconds: float) -> Ran:
-    """Start a program without input and wait for it."""
-    try:
-        done = subprocess.run(
-            command,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Ran(None, timed_out=True)
-    except OSError as error:
-        return Ran(None, errors=error.strerror or str(error))
-    return Ran(done.returncode, done.stdout, done.stderr)
-
-
 class InspectionError(Exception):
     """An interpreter does not do what an environment must; one line."""
 
@@ -82,7 +50,7 @@ class Contents(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    version: str
+    version: str = Field(pattern=r"^\d{1,3}\.\d{1,3}\.\d{1,5}$")
     prefix: Path
     base_prefix: Path
     packages: dict[str, Path]
@@ -106,9 +74,9 @@ def look(
     environ: Mapping[str, str] = os.environ,
 ) -> Contents:
     """Ask an interpreter, importing nothing, which of these packages it has. Raises InspectionError."""
-    ran = run([str(python), "-I", "-c", _LOOK, *packages], scrubbed((), environ), 60.0)
+    ran = run([str(python), "-I", "-c", _LOOK, *packages], scrubbed((), environ), LOOK_SECONDS)
     if ran.status != 0:
-        raise InspectionError(f"{python} does not start: {_reason(ran, 60.0)}")
+        raise InspectionError(f"{python} does not start: {_reason(ran, LOOK_SECONDS)}")
     try:
         return Contents.model_validate_json(ran.output.strip().rpartition("\n")[2])
     except ValidationError:
@@ -151,6 +119,13 @@ def _reason(ran: Ran, seconds: float) -> str:
         return f"no end after {seconds:.0f} s"
     words = " ".join((ran.errors.strip().splitlines() or [""])[-1].split())[:300]
     if ran.status is not None and ran.status < 0:
-        name = signal.Signals(-ran.status).name
+        name = _signal_name(-ran.status)
         return f"died of {name}" + (f" ({words})" if words else "")
     return words or f"ended with status {ran.status}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name
@@ -11,9 +11,10 @@ from packaging.version import InvalidVersion, Version
 
 from bot.targets.environment import Environment
 from bot.targets.environment_spec import interpreter_path
-from bot.targets.inspection import Contents, InspectionError, Start, look
+from bot.targets.inspection import Contents, InspectionError, look
 from bot.targets.interpreters import seen_by
 from bot.targets.recipes import Recipe, RecipeBook
+from bot.targets.starting import Start
 from bot.targets.target import TargetError
 
 _CODE = (".py", ".so", ".pyd", ".dylib")
@@ -24,22 +25,49 @@ def read_interpreter(
 ) -> Environment:
     """The environment of ``python=/path``, its framework found by which package it has.
 
-    Raises TargetError when it does not start, is too old, lacks NumPy, or has none or several of the frameworks.
+    The interpreter is the user's own: it is started. Raises TargetError when it does not start, is too old, lacks
+    NumPy, or has none or several of the frameworks.
     """
+    path = interpreter_file(spec)
+    contents = look_into(spec, path, book, start)
+    return describe(
+        spec, path, contents, book, framework, lambda place: _readable(path, contents, place)
+    )
+
+
+def interpreter_file(spec: str) -> Path:
+    """The file that ``python=/path`` names. Raises TargetError when there is none."""
     path = interpreter_path(spec)
     if not path.is_file():
         raise TargetError(f"{spec}: no such file {path}")
-    packages = {recipe.import_name: recipe for recipe in book.recipes}
+    return path
+
+
+def look_into(spec: str, path: Path, book: RecipeBook, start: Start) -> Contents:
+    """What an interpreter says that it holds. Raises TargetError when it does not start or says nothing usable."""
     try:
-        contents = look(path, tuple(packages), start)
+        return look(path, tuple(recipe.import_name for recipe in book.recipes), start)
     except InspectionError as error:
         raise TargetError(f"{spec}: {error}") from None
+
+
+def describe(
+    spec: str,
+    path: Path,
+    contents: Contents,
+    book: RecipeBook,
+    framework: str | None,
+    readable: Callable[[Path], tuple[Path, ...]],
+) -> Environment:
+    """The environment of an interpreter's contents; ``readable`` says what must be seen, given the package's folder."""
+    packages = {recipe.import_name: recipe for recipe in book.recipes}
     if tuple(int(part) for part in contents.version.split(".")[:2]) < (3, 8):
         raise TargetError(f"{spec}: Python {contents.version} is older than 3.8")
     if not contents.numpy:
         raise TargetError(f"{spec}: it has no NumPy, which a worker needs: install numpy there")
     package = _one_package(spec, contents, packages, framework)
     place = contents.packages[package]
+    shown = readable(place)
     version = _distribution_version(place.parent, packages[package].distribution)
     recipe = _recipe(book, packages[package], version)
     return Environment(
@@ -53,7 +81,7 @@ def read_interpreter(
             for pattern in recipe.library_paths
             for folder in sorted(place.parent.glob(pattern))
         ),
-        readable=_readable(path, contents, place),
+        readable=shown,
     )
 
 
@@ -63,7 +91,7 @@ def _one_package(
     found = [
         name
         for name in contents.packages
-        if framework is None or packages[name].framework == framework
+        if name in packages and framework in (None, packages[name].framework)
     ]
     if not found:
         wanted = framework or ", ".join(dict.fromkeys(r.framework for r in packages.values()))

@@ -87,10 +87,13 @@ def make_view(target: PoolTarget, worker_directory: Path, hidden: Sequence[Path]
     reached = [*shown, *(path for _, path in links)]
     if not any(environment.python.is_relative_to(path) for path in reached):
         shown.append(environment.python)
-    covered = tuple(
+    covered = [
         path for path in hidden if path.exists() and any(path.is_relative_to(s) for s in shown)
-    )
-    return View(tuple(shown), tuple(links), devices, covered)
+    ]
+    # A framework that is built in its checkout is shown with it; credentials may lie in the repository's settings.
+    repositories = (path / ".git" for path in shown)
+    covered += [path for path in repositories if path.is_dir() and not path.is_symlink()]
+    return View(tuple(shown), tuple(links), devices, tuple(covered))
 
 
 def _refuse_wide(path: Path, target: PoolTarget) -> None:

@@ -17,9 +17,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.targets.environment import Environment
 from bot.targets.environment_spec import Build
-from bot.targets.inspection import Start, import_framework
+from bot.targets.inspection import import_framework
 from bot.targets.installer import Installer
 from bot.targets.interpreters import Interpreter, seen_by
+from bot.targets.starting import Start
 
 DESCRIPTION = "opdiff-environment.json"
 LAYOUT = 1  # a change here makes every environment anew
