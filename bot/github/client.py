@@ -37,7 +37,8 @@ FIRST_BACKOFF: Final = 2.0
 SECONDARY_BACKOFF: Final = 60.0
 MAX_WAIT: Final = 15 * 60.0
 """The longest wait for one limit, in seconds."""
-MAX_TOTAL_WAIT: Final = 30 * 60.0
+PATIENCE: Final = 30 * 60.0
+"""All waits of a client together, in seconds."""
 PAGE: Final = 100
 MAX_PAGES: Final = 300
 API_VERSION: Final = "2022-11-28"
@@ -82,7 +83,13 @@ class Client:
     """One repository through the API. Not for use by several threads."""
 
     def __init__(
-        self, requester: Requester, repository: str, token: str, clock: Clock, timeout: float
+        self,
+        requester: Requester,
+        repository: str,
+        token: str,
+        clock: Clock,
+        timeout: float,
+        patience: float,
     ) -> None:
         self.repository = repository
         self.clock = clock
@@ -90,6 +97,7 @@ class Client:
         self.api_url = requester.base_url
         self._requester = requester
         self._token = token
+        self._patience = patience
         self._last_write: float | None = None
         self._waited = 0.0
 
@@ -110,7 +118,7 @@ class Client:
     ) -> M:
         """Read one thing, repeated while GitHub cannot answer. Raises NotFoundError, ApiError."""
         _, answer = self.patiently(lambda: self._call("GET", path, parameters))
-        return self._parse(model, answer, path)
+        return self.parse(model, answer, path)
 
     def pages(
         self,
@@ -127,7 +135,7 @@ class Client:
             if not isinstance(items, list):
                 raise ApiError(f"GitHub's answer to {path} is not a list")
             for item in cast("list[Any]", items):
-                yield self._parse(model, item, path)
+                yield self.parse(model, item, path)
             if 'rel="next"' not in str(headers.get("link", "")):
                 return
         raise ApiError(f"{path} has more than {MAX_PAGES} pages")
@@ -167,7 +175,7 @@ class Client:
 
     def _wait(self, error: UnsettledError, attempt: int) -> None:
         wait = FIRST_BACKOFF * 2**attempt if error.wait is None else error.wait
-        if wait > MAX_WAIT or self._waited + wait > MAX_TOTAL_WAIT:
+        if wait > MAX_WAIT or self._waited + wait > self._patience:
             raise ApiError(
                 f"{error}; GitHub asks to wait {wait:.0f} s, which is too long: run the job again later",
                 error.status,
@@ -188,7 +196,9 @@ class Client:
                 verb, path, parameters=dict(parameters or {}), input=body
             )
         except GithubException as error:
-            raise self._refused(what, error) from None
+            said = str(_object(error.data).get("message", ""))
+            headers = {key: str(value) for key, value in (error.headers or {}).items()}
+            raise self.refused(what, error.status, headers, said) from None
         except requests.RequestException as error:
             # The library's text may hold addresses and more; its class says what happened.
             raise UnsettledError(f"{what}: no answer ({type(error).__name__})", 0, None) from None
@@ -199,19 +209,21 @@ class Client:
                 f"{what}: GitHub answers from elsewhere than GITHUB_API_URL says"
             ) from None
 
-    def _refused(self, what: str, error: GithubException) -> ApiError:
-        headers = {key.lower(): str(value) for key, value in (error.headers or {}).items()}
-        said = str(_object(error.data).get("message", ""))
-        message = f"{what}: {error.status} {self._clean(said)}".rstrip()
-        if error.status == 429 or (error.status == 403 and _is_limit(said, headers)):
-            return UnsettledError(message, error.status, self._limit_wait(headers))
-        if error.status >= 500 or error.status == 408:
-            return UnsettledError(message, error.status, _seconds(headers.get("retry-after")))
-        if error.status in (404, 410):
-            return NotFoundError(message, error.status)
-        if error.status == 403:
+    def refused(
+        self, what: str, status: int, headers: Mapping[str, str], said: str = ""
+    ) -> ApiError:
+        """The error that an answer's status and headers make: UnsettledError where the call may be made again."""
+        headers = {key.lower(): value for key, value in headers.items()}
+        message = f"{what}: {status} {self._clean(said)}".rstrip()
+        if status == 429 or (status == 403 and _is_limit(said, headers)):
+            return UnsettledError(message, status, self._limit_wait(headers))
+        if status >= 500 or status == 408:
+            return UnsettledError(message, status, _seconds(headers.get("retry-after")))
+        if status in (404, 410):
+            return NotFoundError(message, status)
+        if status == 403:
             message += " (does the job's `permissions` allow it?)"
-        return ApiError(message, error.status)
+        return ApiError(message, status)
 
     def _limit_wait(self, headers: Mapping[str, str]) -> float:
         asked = _seconds(headers.get("retry-after"))
@@ -226,7 +238,8 @@ class Client:
         shown = visible(text, 300)
         return shown.replace(self._token, "***") if self._token else shown
 
-    def _parse(self, model: type[M], answer: Any, path: str) -> M:
+    def parse(self, model: type[M], answer: Any, path: str) -> M:
+        """An answer as a model. Raises ApiError."""
         try:
             return model.model_validate(answer)
         except ValidationError as error:
@@ -243,8 +256,12 @@ def connect(
     api_url: str = DEFAULT_API,
     clock: Clock | None = None,
     timeout: float = TIMEOUT,
+    patience: float = PATIENCE,
 ) -> Client:
-    """A client of ``repository`` (owner/name) at ``api_url``; an empty token reads what is public. Raises ApiError."""
+    """A client of ``repository`` (owner/name) at ``api_url``; an empty token reads what is public.
+
+    ``timeout``: seconds to connect and between two reads; ``patience``: seconds of all waits together. Raises ApiError.
+    """
     owner, slash, name = repository.partition("/")
     allowed = set("-_.")
     if (
@@ -271,7 +288,7 @@ def connect(
         seconds_between_writes=None,
         api_version=API_VERSION,
     )
-    return Client(github.requester, repository, token, clock or Clock(), timeout)
+    return Client(github.requester, repository, token, clock or Clock(), timeout, patience)
 
 
 def _object(answer: Any) -> dict[str, Any]:

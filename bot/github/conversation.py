@@ -1,0 +1,79 @@
+"""A command's comment and what is answered to it: reactions, and one reply that is never posted twice."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import AwareDatetime, Field
+
+from bot.github.client import ApiError, ApiModel, Client, NotFoundError
+from bot.github.event import Id
+from bot.github.sticky_comment import Author, CommentRow
+
+Reaction = Literal["eyes", "+1", "-1", "confused"]
+Permission = Literal["admin", "write", "read", "none"]
+MAY_COMMAND: Final[frozenset[Permission]] = frozenset(("admin", "write"))
+"""Custom roles and ``maintain`` come as the one of the four that they are built on."""
+
+
+class CommandComment(ApiModel):
+    """The comment that holds a command, as it is now."""
+
+    id: Id
+    body: str = ""
+    user: Author | None
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+
+
+class _Level(ApiModel):
+    permission: str = Field(max_length=100)
+
+
+def command_comment(client: Client, comment: int) -> CommandComment:
+    """The comment through the API. Raises NotFoundError when it was deleted, ApiError."""
+    return client.get(CommandComment, client.path("issues", "comments", comment))
+
+
+def may_command(client: Client, login: str) -> bool:
+    """Whether the account may write to the repository. Raises ApiError."""
+    try:
+        level = client.get(_Level, client.path("collaborators", login, "permission"))
+    except NotFoundError:
+        return False
+    return level.permission in MAY_COMMAND
+
+
+def react(client: Client, comment: int, reaction: Reaction) -> None:
+    """React to the command's comment; GitHub keeps one of each. Not worth failing for: a lost comment is let be."""
+    path = client.path("issues", "comments", comment, "reactions")
+
+    def step() -> bool:
+        try:
+            client.write("POST", path, {"content": reaction})
+        except NotFoundError:
+            return True
+        return True
+
+    client.settle(step)
+
+
+def reply(client: Client, number: int, comment: int, login: str, text: str) -> str:
+    """Answer to a command's comment, once; returns the reply's address. Raises ApiError."""
+    mark = f"<!-- opdiff-answer {comment} -->"
+    path = client.path("issues", number, "comments")
+
+    def step() -> str | None:
+        for row in client.pages(CommentRow, path):
+            author = row.user.login if row.user else ""
+            if author.lower() == login.lower() and row.body.rstrip().endswith(mark):
+                return row.html_url
+        created = client.write("POST", path, {"body": f"{text}\n\n{mark}"})
+        row = client.parse(CommentRow, created, path)
+        if row.user is not None and row.user.login.lower() != login.lower():
+            raise ApiError(
+                f"the token writes as {row.user.login!r}: set OPDIFF_GITHUB_LOGIN to that"
+            )
+        return row.html_url
+
+    return client.settle(step)
