@@ -60,6 +60,7 @@ class Renderer:
             "url": url,
             "html_url": self._web(login),
             "node_id": f"U_{user.id}",
+            "gravatar_id": "",
         }
         if schema in ("public-user", "private-user"):
             values |= {
@@ -98,6 +99,12 @@ class Renderer:
             "html_url": html,
             "clone_url": f"{html}.git",
             "default_branch": repository.default_branch,
+            "has_issues": True,
+            "has_projects": True,
+            "has_wiki": True,
+            "has_downloads": True,
+            "has_discussions": False,
+            "topics": [],
             "created_at": when(repository.created_at),
             "updated_at": when(repository.created_at),
             "pushed_at": when(repository.created_at),
@@ -143,6 +150,8 @@ class Renderer:
             "locked": issue.locked,
             "user": self.user(issue.author),
             "labels": self.labels(issue),
+            "assignees": [],
+            "reactions": self._rollup(url, []),
             "comments": len(self.state.comments_on(issue.repository, issue.number)),
             "created_at": when(issue.created_at),
             "updated_at": when(issue.updated_at),
@@ -347,7 +356,6 @@ class Renderer:
         """A comment with its reactions counted."""
         url = f"{self._repository_url(comment.repository)}/issues/comments/{comment.id}"
         issue = self.issue(self.state.issue(comment.repository, comment.number))
-        counts = Counter(it.content for it in comment.reactions)
         return {
             "id": comment.id,
             "node_id": f"IC_{comment.id}",
@@ -360,12 +368,13 @@ class Renderer:
             "updated_at": when(comment.updated_at),
             "author_association": self._association(comment.repository, comment.login),
             "performed_via_github_app": self.app(comment.app) if comment.app else None,
-            "reactions": {
-                "url": f"{url}/reactions",
-                "total_count": len(comment.reactions),
-                **{content: counts[content] for content in _REACTIONS},
-            },
+            "reactions": self._rollup(url, comment.reactions),
         }
+
+    def _rollup(self, url: str, reactions: list[Reaction]) -> Json:
+        counts = Counter(it.content for it in reactions)
+        counted = {content: counts[content] for content in _REACTIONS}
+        return {"url": f"{url}/reactions", "total_count": len(reactions), **counted}
 
     def reaction(self, reaction: Reaction) -> Json:
         """A reaction."""

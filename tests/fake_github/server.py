@@ -18,6 +18,7 @@ from typing import Any
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.wrappers import Request as HttpRequest
 
+from . import admin
 from .api import ENTERPRISE_PREFIX, Api, Handled, Request
 from .contract import Contract, github_contract
 from .exchange import Refusal, Reply
@@ -166,10 +167,28 @@ class FakeGitHub:
         """The calls that changed something."""
         return [it for it in self.log if it.writes and it.carried_out and (it.status or 200) < 400]
 
+    def replace_state(self, state: State) -> None:
+        """Another scene; the log stays."""
+        with self._lock:
+            self.state = self._api.state = state
+            if self._changed:
+                self._changed(state)
+
+    def add_artifact(self, repository: str, run_id: int, name: str, archive: bytes) -> int:
+        """An artifact of a run that a test in another process hands in; its id."""
+        with self._lock:
+            run = self.state.run(repository, run_id)
+            artifact = self.state.add_artifact(run, name, archive)
+            if self._changed:
+                self._changed(self.state)
+        return artifact.id
+
     # Serving
 
     def _serve_api(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
         http = HttpRequest(environ)
+        if http.path.startswith(admin.PREFIX):
+            return admin.serve(self, http)(environ, start)
         enterprise = http.path.startswith(f"{ENTERPRISE_PREFIX}/")
         request = Request(
             method=http.method,
