@@ -20,6 +20,8 @@ _BLOCK_START = re.compile(
     r"^(\d*)([-+#>=.):])"
 )  # a list, heading, quote or underline where a line begins
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.:-]*(?:[/?#][!-~]*)?")
+_IN_ADDRESS = {character: f"%{ord(character):02X}" for character in "()<>[]\\\"'`*|^{}"}
 _AUTOLINK = re.compile(
     r"(?i)(?<=@)(?=\S)|(?<=#)(?=\w)|(?<=gh-)(?=\d)|(?<=www)(?=\.)|(?<=:)(?=//|[\w+-]+:)"
 )
@@ -59,6 +61,23 @@ def code(text: str, limit: int = 500) -> str:
 def cell(text: str, limit: int = 200) -> str:
     """A code span for a table's cell: a bar, which would end the cell even inside code, is shown as a box-drawing one."""
     return code(text.replace("|", _TABLE_BAR), limit)
+
+
+def html_code(text: str, limit: int = 200) -> str:
+    """A ``<code>`` element, for a ``<summary>`` and other places where GitHub reads HTML and no Markdown."""
+    shown = visible(text, limit)
+    if not shown.strip():
+        return "–"
+    return f"<code>{''.join(_HTML.get(character, character) for character in shown)}</code>"
+
+
+def link(markdown: str, address: str) -> str:
+    """A link around Markdown that is already safe; that Markdown alone where the address is none of the web's."""
+    if not _ADDRESS.fullmatch(address):
+        return markdown
+    return (
+        f"[{markdown}]({''.join(_IN_ADDRESS.get(character, character) for character in address)})"
+    )
 
 
 def fence(text: str, language: str = "") -> str:

@@ -108,11 +108,11 @@ def seen(observation: ObservationRow) -> str:
     return escape.cell("–" if observation.value is None else observation.value, 60)
 
 
-def form(mismatch: MismatchRow) -> str:
-    """dtype and shape; each side's own where they differ. Markdown for a table's cell."""
+def form(observations: Sequence[ObservationRow]) -> str:
+    """A tensor's dtype and shape; each side's own where they differ. Markdown for a table's cell."""
     forms = [
         f"{o.dtype or '?'}{'' if o.shape is None else f'[{_numbers(o.shape)}]'}"
-        for o in mismatch.observations[:MAX_MISMATCHES]
+        for o in observations[:MAX_MISMATCHES]
         if o.dtype is not None or o.shape is not None
     ]
     return ", ".join(escape.cell(text, 60) for text in dict.fromkeys(forms)) or "–"

@@ -1,0 +1,197 @@
+"""The sections that comment, check run and step summary are made of, each a :class:`~bot.github.fitting.Section`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+import jinja2
+
+from bot.github.fitting import Section
+from bot.report import escape
+from bot.report.results import FindingRow, MismatchRow
+from bot.report.wording import (
+    VERDICTS,
+    counted,
+    difference,
+    form,
+    measured,
+    number,
+    place,
+    seen,
+    what_differs,
+    who,
+)
+
+MAX_MISMATCHES: Final = 6
+MAX_COLUMNS: Final = 3
+MAX_TARGETS: Final = 8
+MAX_EVIDENCE: Final = 8
+MAX_SCRIPT_BYTES: Final = 24_000
+TABLE_HEAD: Final = (
+    "| op | what differs | who is wrong | status | fingerprint |\n| --- | --- | --- | --- | --- |\n"
+)
+
+
+@dataclass(frozen=True)
+class Material:
+    """What sections take beside the findings: scripts and drafts by fingerprint, and where the whole report lies."""
+
+    scripts: Mapping[str, str] = field(default_factory=dict[str, str])
+    drafts: Mapping[str, str] = field(default_factory=dict[str, str])
+    report_url: str = ""
+
+    @property
+    def report(self) -> str:
+        """``report``, linked where there is an address."""
+        return escape.link("report", self.report_url)
+
+
+def paragraph(text: str, rank: int = 0) -> Section:
+    """Text that stands or goes as a whole."""
+    return Section(rank=rank, pieces=(text,) if text else ())
+
+
+def table(
+    findings: Sequence[FindingRow],
+    statuses: Mapping[str, str],
+    material: Material,
+    rank: int,
+    most: int,
+) -> Section:
+    """One row per finding. ``statuses`` maps fingerprints to what is said beside the status."""
+    return Section(
+        rank=rank,
+        head=TABLE_HEAD,
+        pieces=[row(finding, statuses.get(finding.fingerprint, "")) for finding in findings[:most]],
+        unwritten=max(0, len(findings) - most),
+        left_out=lambda count: f"{counted(count, 'more finding')} in the {material.report}.",
+    )
+
+
+def row(finding: FindingRow, since: str = "") -> str:
+    """A finding in the table."""
+    status = finding.status or "–"
+    cells = [
+        escape.cell(finding.op, 80),
+        what_differs(finding),
+        who(finding),
+        f"{status}, {since}" if since else status,
+        escape.cell(finding.fingerprint, 16),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def details(
+    findings: Sequence[FindingRow],
+    material: Material,
+    rank: int,
+    most: int,
+    *,
+    head: str = "",
+    tail: str = "",
+) -> Section:
+    """One fold per finding; its script comes in where there is room in the end."""
+    shown = findings[:most]
+    full = [_detail(f, material, material.scripts.get(f.fingerprint, "")) for f in shown]
+    return Section(
+        rank=rank,
+        pieces=[_detail(f, material, "") for f in shown],
+        fuller=full,
+        head=head,
+        tail=tail,
+        between="\n\n",
+        unwritten=max(0, len(findings) - most),
+        left_out=lambda count: (
+            f"Details of {counted(count, 'more finding')} in the {material.report}."
+        ),
+    )
+
+
+def fold(
+    summary: str,
+    entries: Sequence[str],
+    rank: int,
+    most: int,
+    left_out: Callable[[int], str],
+) -> Section:
+    """A folded list. ``summary`` is HTML, the entries are Markdown of one line each."""
+    return Section(
+        rank=rank,
+        head=f"<details><summary>{summary}</summary>\n\n",
+        pieces=[f"- {entry}" for entry in entries[:most]],
+        tail="\n\n</details>",
+        unwritten=max(0, len(entries) - most),
+        left_out=left_out,
+    )
+
+
+def _detail(finding: FindingRow, material: Material, script: str) -> str:
+    tensors = [m for m in finding.mismatches[:MAX_MISMATCHES] if m.role and m.difference]
+    columns = finding.mismatches[:MAX_COLUMNS]
+    fits = bool(script) and len(script.encode("utf-8", "replace")) <= MAX_SCRIPT_BYTES
+    draft = material.drafts.get(finding.fingerprint, "")
+    shown = {
+        "finding": finding,
+        "summary": summary(finding),
+        "blamed": ", ".join(escape.code(target, 100) for target in finding.blamed[:3]),
+        "tensors": tensors,
+        "mismatches": columns,
+        "observed": list(dict.fromkeys(o.target for m in columns for o in m.observations))[
+            :MAX_TARGETS
+        ],
+        "there": _there,
+        "more": max(0, len(finding.mismatches) - len(columns)),
+        "limits": {"evidence": MAX_EVIDENCE},
+        "draft": escape.link("Draft of an issue upstream", draft) if draft else "",
+        "script": script if fits else "",
+        "has_script": bool(material.scripts.get(finding.fingerprint)),
+        "form": form,
+        "difference": difference,
+        "measured": measured,
+        "number": number,
+        "place": place,
+    }
+    return _environment().get_template("finding.md.j2").render(shown).strip("\n")
+
+
+def summary(finding: FindingRow) -> str:
+    """A finding as HTML, for a fold's summary: GitHub reads no Markdown there."""
+    first = finding.mismatches[0] if finding.mismatches else None
+    label = first.label if first is not None else ""
+    said = "" if first is not None and first.role == finding.kind else finding.kind
+    what = " of ".join(filter(None, [said, escape.html_code(label, 80) if label else ""]))
+    whom = VERDICTS[finding.verdict]
+    if finding.verdict == "upstream" and finding.blamed:
+        whom = escape.html_code(finding.blamed[0], 60)
+    status = f", {finding.status}" if finding.status else ""
+    return (
+        f"<b>{escape.html_code(finding.op, 80)}</b>: {what} "
+        f"– wrong: {whom} ({finding.confidence}){status}"
+    )
+
+
+def _there(mismatch: MismatchRow, target: str) -> str:
+    """What a target had at a mismatch; Markdown for a table's cell."""
+    observation = next((o for o in mismatch.observations if o.target == target), None)
+    return "–" if observation is None else seen(observation)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("bot.github", "templates"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # Markdown is escaped by the filters below, each for its place
+    )
+    environment.filters |= {
+        "code": escape.code,
+        "cell": escape.cell,
+        "plain": escape.plain,
+        "fence": escape.fence,
+    }
+    return environment

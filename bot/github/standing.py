@@ -1,0 +1,149 @@
+"""How a push stands: which findings count, and what changed since the push that the comment spoke of before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from bot.github.marker import fitted
+from bot.github.publication import Publication
+from bot.github.state import MAX_DECISIONS, MAX_SEEN, CommentState, Seen
+from bot.report.results import FindingRow, Results
+from bot.report.wording import is_against_candidate, is_open
+
+_CONFIDENCE: Final = {"proved": 0, "strong": 1, "weak": 2}
+_FINGERPRINT_DIGITS: Final = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A report's findings by what they ask of the reader, in the order in which they are shown.
+
+    ``open``: the baseline has them not, and no one ignores them: those against the candidate first, the surest first.
+    """
+
+    open: tuple[FindingRow, ...]
+    fixed: tuple[FindingRow, ...]
+    known: tuple[FindingRow, ...]
+    ignored: tuple[FindingRow, ...]
+
+    @property
+    def against_candidate(self) -> tuple[FindingRow, ...]:
+        """The open findings that speak against the candidate."""
+        return tuple(f for f in self.open if is_against_candidate(f))
+
+
+@dataclass(frozen=True)
+class Since:
+    """What changed since the report before.
+
+    ``gone`` were open, are not there any more, and their ops were tested in a run that is whole. ``unsure`` are not
+    there either, but this run does not prove anything. ``settled`` are there and don't count any more.
+    """
+
+    head: str
+    same_head: bool
+    new: tuple[FindingRow, ...]
+    still: tuple[FindingRow, ...]
+    gone: tuple[Seen, ...]
+    unsure: tuple[Seen, ...]
+    settled: int
+    left_out: int
+
+
+def standing(results: Results) -> Standing:
+    """Sort a report's findings."""
+    rows = results.findings
+    return Standing(
+        open=tuple(sorted((f for f in rows if is_open(f)), key=_urgency)),
+        fixed=tuple(f for f in rows if f.status == "fixed" and f.ignored is None),
+        known=tuple(f for f in rows if f.status == "known" and f.ignored is None),
+        ignored=tuple(f for f in rows if f.ignored is not None),
+    )
+
+
+def is_whole(results: Results) -> bool:
+    """Whether the run did all of its job."""
+    return results.result != "incomplete" and not results.shortfalls
+
+
+def since(publication: Publication) -> Since | None:
+    """Against the state of the comment so far; None without one, and for a broken run."""
+    previous, results = publication.previous, publication.results
+    if previous is None or previous.head is None or results is None:
+        return None
+    before = {seen.fingerprint for seen in previous.seen}
+    present = {finding.fingerprint for finding in results.findings}
+    open_now = standing(results).open
+    open_fingerprints = {finding.fingerprint for finding in open_now}
+    were_open = [seen for seen in previous.seen if seen.status not in ("known", "fixed")]
+    absent = [seen for seen in were_open if seen.fingerprint not in present]
+    gone = tuple(seen for seen in absent if _is_proof(results, seen.op))
+    return Since(
+        head=previous.head,
+        same_head=previous.head == publication.head,
+        new=tuple(f for f in open_now if f.fingerprint not in before),
+        still=tuple(f for f in open_now if f.fingerprint in before),
+        gone=gone,
+        unsure=tuple(seen for seen in absent if seen not in gone),
+        settled=sum(
+            seen.fingerprint in present and seen.fingerprint not in open_fingerprints
+            for seen in were_open
+        ),
+        left_out=previous.seen_left_out,
+    )
+
+
+def next_state(publication: Publication) -> CommentState:
+    """What the comment remembers from now on: at most what its marker holds.
+
+    Decisions are kept. A broken run keeps the findings of the report before, and a finding whose absence proves
+    nothing stays too: only what was seen to be gone is forgotten.
+    """
+    previous = publication.previous or CommentState()
+    seen, left_out = previous.seen, previous.seen_left_out
+    if publication.results is not None:
+        sorted_rows = standing(publication.results)
+        rows = [*sorted_rows.open, *sorted_rows.fixed, *sorted_rows.known, *sorted_rows.ignored]
+        there = {row.fingerprint: _seen(row) for row in rows if is_fingerprint(row.fingerprint)}
+        changed = since(publication)
+        unsure = changed.unsure if changed is not None else ()
+        everything = (*there.values(), *unsure)
+        seen, left_out = everything[:MAX_SEEN], max(0, len(everything) - MAX_SEEN)
+    return fitted(
+        CommentState(
+            head=publication.head,
+            run=publication.run,
+            attempt=publication.attempt,
+            seen=seen,
+            seen_left_out=left_out,
+            decisions=previous.decisions[-MAX_DECISIONS:],
+        )
+    )
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether a finding's name, from an untrusted run, is 8 to 64 hexadecimal digits."""
+    return 8 <= len(text) <= 64 and _FINGERPRINT_DIGITS.issuperset(text)
+
+
+def _urgency(finding: FindingRow) -> tuple[bool, int]:
+    return (not is_against_candidate(finding), _CONFIDENCE[finding.confidence])
+
+
+def _is_proof(results: Results, op: str) -> bool:
+    """Whether an op's finding that is not in these results is gone.
+
+    It is when the run is whole: then the op was tested, or the pull request does not change it any more.
+    """
+    return is_whole(results) and all(row.tested for row in results.coverage if row.op == op)
+
+
+def _seen(row: FindingRow) -> Seen:
+    return Seen(
+        fingerprint=row.fingerprint,
+        op=row.op[:120],
+        kind=row.kind,
+        verdict=row.verdict,
+        status=row.status,
+    )
