@@ -38,7 +38,7 @@ from bot.report.rows import clip, finding_from_row, note_rows
 from bot.report.tensor_files import read_tensor_file
 
 RESULTS: Final = "results.json"
-MAX_FILE_BYTES: Final = 256 << 20
+MAX_FILE_BYTES: Final = 128 << 20
 MAX_EXPANDED_BYTES: Final = 128 << 20
 """Of one program's tensors, each written out."""
 MAX_EXPANDED_TOTAL: Final = 2 << 30
