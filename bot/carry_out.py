@@ -51,12 +51,6 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
     plan, progress = assignment.plan, workshop.progress
     started = workshop.now()
     labels = unique_labels([target.label for target in assignment.targets])
-    directory.keep_builds([target.environment.digest for target in assignment.targets])
-    measured = Measured()
-    for entry in directory.entries():
-        measured.add(entry)
-    if measured.entries:
-        progress.note(f"{len(measured.entries):,} programs were measured before")
     counts = SourceCounts()
     hidden = [directory.path.resolve()]
     with workshop.source() as source, workshop.pool(assignment.targets, hidden) as pool:
@@ -64,6 +58,13 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         entries = entries_of(plan, groups, source.index())
         progress.step(f"running on {', '.join(labels)}")
         facts = pool.facts()
+        # Every target has started: only now may an older report in this folder go.
+        directory.keep_builds([target.environment.digest for target in assignment.targets])
+        measured = Measured()
+        for entry in directory.entries():
+            measured.add(entry)
+        if measured.entries:
+            progress.note(f"{len(measured.entries):,} programs were measured before")
         comparator = comparator_of(assignment, labels, facts)
         programs = Prefetched(source.programs(requests(plan, entries), counts))
         deadline = None if plan.budget is None else workshop.clock() + plan.budget
@@ -98,6 +99,7 @@ def _report_nothing_run(
         assignment.notes, assignment.shortfalls, assignment.untestable, now, now,
     )  # fmt: skip
     results = summarise(story)
+    directory.begin()
     write_report(directory.path, results, ())
     return results
 

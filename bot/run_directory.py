@@ -81,15 +81,28 @@ class Entry:
 
 
 class RunDirectory:
-    """A run's folder, locked while it is open. Raises OpDiffError when it is in use, or not a run's."""
+    """A run's folder, locked while it is open. Raises OpDiffError when it is in use, or not a run's.
+
+    An older run's files stay as they are until :meth:`begin`: a target that does not start must not cost its report.
+    """
 
     def __init__(self, path: Path, plan: Plan, lock: BinaryIO) -> None:
         self.path = path
         self.plan = plan
         self._lock = lock
-        self._journal = (path / "journal.jsonl").open("ab", buffering=0)
         self._failing = path / "failing"
-        self._failing.mkdir(exist_ok=True)
+        self._journal: BinaryIO | None = None
+        self._replaces = False  # whether an older run's files are still here
+
+    def begin(self) -> None:
+        """Everything is ready to run: an older run's files go. Those of a resumed run stay."""
+        if self._replaces:
+            _clear(self.path)
+            write_atomically(self.path / "plan.json", self.plan.model_dump_json(indent=1).encode())
+            self._replaces = False
+        if self._journal is None:
+            self._journal = (self.path / "journal.jsonl").open("ab", buffering=0)
+            self._failing.mkdir(exist_ok=True)
 
     @classmethod
     def create(cls, path: Path, plan: Plan) -> RunDirectory:
@@ -103,14 +116,11 @@ class RunDirectory:
             raise OpDiffError(
                 f"{path} is not empty and holds no OpDiff run: give another --out, or empty it"
             )
-        lock = _lock(path)
-        for name in ("journal.jsonl", "builds.json", "results.json", "report.md"):
-            (path / name).unlink(missing_ok=True)
-        for name in ("failing", "findings"):
-            shutil.rmtree(path / name, ignore_errors=True)
-        _sweep(path)
-        write_atomically(path / "plan.json", plan.model_dump_json(indent=1).encode())
-        return cls(path, plan, lock)
+        directory = cls(path, plan, _lock(path))
+        directory._replaces = True
+        if not (path / "plan.json").exists():
+            directory.begin()
+        return directory
 
     @classmethod
     def resume(cls, path: Path) -> RunDirectory:
@@ -132,13 +142,16 @@ class RunDirectory:
         _drop_torn_line(path / "journal.jsonl")
         _sweep(path)
         _sweep(path / "failing")
-        return cls(path, plan, lock)
+        directory = cls(path, plan, lock)
+        directory.begin()
+        return directory
 
     def keep_builds(self, digests: Sequence[str]) -> None:
         """Write down which builds are measured. Raises OpDiffError when the journal is of others.
 
         A plan names a revision or a wheel's path, and what lies there can change between a run and its resumption.
         """
+        self.begin()
         file = self.path / "builds.json"
         text = json.dumps(list(digests)).encode()
         if file.is_file() and file.read_bytes() != text:
@@ -150,16 +163,18 @@ class RunDirectory:
 
     def record(self, entry: Entry, blob: bytes) -> None:
         """Append an entry; a failing program's blob is on disk before its line is."""
+        self.begin()
         if entry.mismatches:
             write_atomically(self._failing / f"{entry.digest}.opdiff", blob)
         line = memoryview(entry.to_line())
+        assert self._journal is not None
         while line:  # on a nearly full disk a write takes what fits; the next one raises
             line = line[self._journal.write(line) :]
 
     def entries(self) -> Iterator[Entry]:
-        """Every whole line of the journal, oldest first."""
+        """Every whole line of the journal, oldest first; none of an older run's."""
         file = self.path / "journal.jsonl"
-        if not file.is_file():
+        if self._replaces or not file.is_file():
             return
         with file.open("rb") as lines:
             for line in lines:
@@ -179,14 +194,19 @@ class RunDirectory:
 
     def close(self) -> None:
         """Release the lock."""
-        self._journal.close()
+        if self._journal is not None:
+            self._journal.close()
         self._lock.close()
 
     def __enter__(self) -> RunDirectory:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
+        if self._replaces and kind is not None and issubclass(kind, KeyboardInterrupt):
+            raise OpDiffError(
+                f"interrupted before anything ran; {self.path} still holds the older run"
+            ) from None
 
 
 def _is_plan(file: Path) -> bool:
@@ -217,6 +237,15 @@ def _is_start_of_run(entry: Path) -> bool:
 
 def _is_unfinished(entry: Path) -> bool:
     return entry.name.startswith(".") and entry.name.endswith(".tmp") and entry.is_file()
+
+
+def _clear(path: Path) -> None:
+    """Remove a run's files."""
+    for name in ("journal.jsonl", "builds.json", "results.json", "report.md"):
+        (path / name).unlink(missing_ok=True)
+    for name in ("failing", "findings"):
+        shutil.rmtree(path / name, ignore_errors=True)
+    _sweep(path)
 
 
 def _sweep(folder: Path) -> None:

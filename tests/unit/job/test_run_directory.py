@@ -239,6 +239,7 @@ def test_an_older_run_is_replaced_whole(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     with RunDirectory.create(tmp_path, PLAN.model_copy(update={"seed": 1})) as directory:
         assert digests(directory) == []
+        directory.begin()
     left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
     assert left == {".lock", "plan.json", "journal.jsonl"}
     assert json.loads((tmp_path / "plan.json").read_text())["seed"] == 1
@@ -308,6 +309,70 @@ def test_a_new_run_in_the_same_folder_may_have_other_builds(tmp_path: Path) -> N
     for build in ("aa", "cc"):
         with RunDirectory.create(tmp_path, PLAN) as directory:
             directory.keep_builds([build])
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Every file but the lock, with its content."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """A folder with a finished run."""
+    with RunDirectory.create(tmp_path / "run", PLAN) as directory:
+        directory.keep_builds(["aa", "bb"])
+        directory.record(plain("old", mismatched=True), b"old")
+    (tmp_path / "run/results.json").write_text("{}")
+    (tmp_path / "run/findings").mkdir()
+    (tmp_path / "run/findings/repro.py").write_text("")
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("error", [OpDiffError("a target does not start"), ValueError("bad")])
+def test_a_run_that_never_begins_costs_no_older_report(older: Path, error: Exception) -> None:
+    before = files_of(older)
+    with (
+        pytest.raises(type(error), match=str(error)),
+        RunDirectory.create(older, PLAN.model_copy(update={"seed": 1})),
+    ):
+        raise error
+    assert files_of(older) == before
+
+
+def test_an_older_runs_journal_is_not_the_new_ones(older: Path) -> None:
+    with RunDirectory.create(older, PLAN) as directory:
+        assert digests(directory) == []
+    with RunDirectory.resume(older) as directory:
+        assert digests(directory) == ["old"]
+
+
+def test_ctrl_c_before_anything_ran_says_what_is_in_the_folder(older: Path) -> None:
+    """--resume would go on with the older run's plan."""
+    before = files_of(older)
+    with (
+        pytest.raises(OpDiffError, match=r"interrupted before anything ran; .* the older run"),
+        RunDirectory.create(older, PLAN),
+    ):
+        raise KeyboardInterrupt
+    assert files_of(older) == before
+
+
+def test_ctrl_c_in_a_new_folder_can_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), RunDirectory.create(tmp_path / "run", PLAN):
+        raise KeyboardInterrupt
+    with RunDirectory.resume(tmp_path / "run") as directory:
+        assert directory.plan == PLAN
+
+
+def test_whatever_is_written_first_replaces_the_older_run(older: Path) -> None:
+    plan = PLAN.model_copy(update={"seed": 1})
+    with RunDirectory.create(older, plan) as directory:
+        directory.record(plain("new"), b"")
+        assert digests(directory) == ["new"]
+    assert set(files_of(older)) == {"plan.json", "journal.jsonl"}
+    with RunDirectory.resume(older) as directory:
+        assert directory.plan == plan
 
 
 def test_another_tools_plan_is_no_run(tmp_path: Path) -> None:
