@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bot.defaults import defaults_of
+from bot.errors import OpDiffError
 from bot.programs.op_groups import group_of
 from bot.targets.launcher import open_worker
 from bot.targets.resolve import resolve
@@ -73,7 +74,7 @@ def list_ops(workshop: Workshop, framework: str | None) -> OpsTable:
     spec = None
     offered: set[str] = set()
     if framework is not None:
-        spec = framework if "=" in framework else defaults_of(framework).baseline
+        spec = framework if "=" in framework else _release(framework, workshop)
         offered = _names(spec, workshop)
     with workshop.source() as source:
         index = source.index()
@@ -96,6 +97,21 @@ def list_ops(workshop: Workshop, framework: str | None) -> OpsTable:
             for op in index.groups
         )
     return OpsTable(lines, spec)
+
+
+def _release(framework: str, workshop: Workshop) -> str:
+    """A framework's default release. Raises OpDiffError for one that nobody knows, or that has none."""
+    recipes = workshop.store.recipes
+    if framework not in recipes.frameworks():
+        raise OpDiffError(
+            f"--framework {framework}: no such framework: {recipes.near_names(framework)}"
+        )
+    try:
+        return defaults_of(framework).baseline
+    except OpDiffError:
+        raise OpDiffError(
+            f"--framework {framework}: it has no default release: name one, as in {framework}==1.2.3"
+        ) from None
 
 
 def _names(spec: str, workshop: Workshop) -> set[str]:

@@ -10,6 +10,30 @@ from bot.changes.file_text import MAX_TEXT_BYTES
 from bot.changes.git_changeset import GitChangeSet
 
 
+def test_without_git_it_is_said_what_to_do(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    base = commit(repository, {"a.py": "1\n"})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ChangesError, match="^git does not start .*: install git") as caught:
+        GitChangeSet(repository, base, base)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_repository_is_not_called_none(repository: Path) -> None:
+    base = commit(repository, {"a.py": "1\n"})
+    (repository / ".git/config").write_text("[broken\n")
+    with pytest.raises(ChangesError, match="bad config line 1 in file") as caught:
+        GitChangeSet(repository, base, base)
+    assert "not a git repository" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_repository(tmp_path: Path) -> None:
+    with pytest.raises(ChangesError, match="is not a git repository; give --repo a clone"):
+        GitChangeSet(tmp_path, "a", "b")
+
+
 def test_changed_lines_and_texts_of_both_sides(repository: Path) -> None:
     base = commit(repository, {"a.py": "one\ntwo\nthree\n", "gone.py": "x\n"})
     head = commit(repository, {"a.py": "one\n2\nthree\nfour\n", "gone.py": None, "new.py": "n\n"})
