@@ -168,7 +168,7 @@ def _message(finding: FindingRow) -> str:
 
 def _summary(publication: Publication, results: Results) -> str:
     rows, changed = standing(results), since(publication)
-    material = Material(publication.scripts, publication.drafts, publication.report_url)
+    material = Material.of(publication)
     sections = [
         paragraph(headline(publication)),
         paragraph(incomplete(results)),
@@ -185,7 +185,7 @@ def _summary(publication: Publication, results: Results) -> str:
 
 def _text(publication: Publication, results: Results) -> str:
     rows = standing(results)
-    material = Material(publication.scripts, publication.drafts, publication.report_url)
+    material = Material.of(publication)
     return fit(
         [details((*rows.open, *rows.fixed, *rows.known), material, 1, MAX_DETAILS)], MAX_TEXT
     )

@@ -53,7 +53,7 @@ def comment_body(publication: Publication) -> str:
 
 def _report(publication: Publication, results: Results) -> list[Section]:
     rows, changed = standing(results), since(publication)
-    material = Material(publication.scripts, publication.drafts, publication.report_url)
+    material = Material.of(publication)
     main = (*rows.open, *rows.fixed)
     return [
         paragraph(headline(publication)),

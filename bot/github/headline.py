@@ -117,7 +117,8 @@ def _explanation(results: Results, rows: Standing) -> str:
         kinds = Counter(f.kind for f in faults)
         sure = Counter(f.confidence for f in faults)
         listed = ", ".join(_noun(count, kind) for kind, count in kinds.most_common())
-        return f": {listed} ({', '.join(f'{count} {name}' for name, count in sure.items())})."
+        surest = ", ".join(f"{count} {name}" for name, count in sure.items())
+        return f": {listed} ({surest}). The surest: {_observed(faults[0])}"
     if len(rows.open) == 1:
         return f": {_observed(rows.open[0])} {_judged(rows.open[0])}"
     if rows.open:
@@ -159,7 +160,7 @@ def _observed(finding: FindingRow) -> str:
     if first is None:
         return f"{what_differs(finding)}."
     others = [o for o in observations if o.target not in _side(finding, first.target)]
-    parts = [_on(first), *(_on(other) for other in others[:1])]
+    parts = [_on(first), *(f"but {_on(other)}" for other in others[:1])]
     label = finding.mismatches[0].label
     subject = f"{escape.code(label, 80)} is " if label else ""
     return f"{subject}{', '.join(parts)}."

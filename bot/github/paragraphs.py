@@ -73,7 +73,7 @@ def _listed(ops: Sequence[str], word: str) -> str:
         return ""
     counts = Counter(ops)
     shown = [
-        escape.code(op, 80) + (f" {count}" if count > 1 else "")
+        escape.code(op, 60) + (f" {count}" if count > 1 else "")
         for op, count in list(counts.items())[:MAX_LISTED]
     ]
     more = len(counts) - len(shown)

@@ -10,8 +10,9 @@ from typing import Final
 import jinja2
 
 from bot.github.fitting import Section
+from bot.github.publication import Publication
 from bot.report import escape
-from bot.report.results import FindingRow, MismatchRow
+from bot.report.results import ChangedOpRow, FindingRow, MismatchRow, Results
 from bot.report.wording import (
     VERDICTS,
     counted,
@@ -29,7 +30,8 @@ MAX_MISMATCHES: Final = 6
 MAX_COLUMNS: Final = 3
 MAX_TARGETS: Final = 8
 MAX_EVIDENCE: Final = 8
-MAX_SCRIPT_BYTES: Final = 24_000
+MAX_SCRIPT_CHARACTERS: Final = 24_000
+MAX_STEPS: Final = 5
 TABLE_HEAD: Final = (
     "| op | what differs | who is wrong | status | fingerprint |\n| --- | --- | --- | --- | --- |\n"
 )
@@ -37,16 +39,37 @@ TABLE_HEAD: Final = (
 
 @dataclass(frozen=True)
 class Material:
-    """What sections take beside the findings: scripts and drafts by fingerprint, and where the whole report lies."""
+    """What sections take beside the findings.
+
+    Scripts and drafts by fingerprint, where the whole report lies, and by op the path from the changed line to it.
+    """
 
     scripts: Mapping[str, str] = field(default_factory=dict[str, str])
     drafts: Mapping[str, str] = field(default_factory=dict[str, str])
     report_url: str = ""
+    paths: Mapping[str, ChangedOpRow] = field(default_factory=dict[str, ChangedOpRow])
+
+    @classmethod
+    def of(cls, publication: Publication) -> Material:
+        """Of a publication and its results, if it has any."""
+        return cls(
+            publication.scripts,
+            publication.drafts,
+            publication.report_url,
+            changed_ops(publication.results),
+        )
 
     @property
     def report(self) -> str:
         """``report``, linked where there is an address."""
         return escape.link("report", self.report_url)
+
+
+def changed_ops(results: Results | None) -> dict[str, ChangedOpRow]:
+    """The ops that the diff changes, by name."""
+    if results is None or results.changes is None:
+        return {}
+    return {row.op: row for row in results.changes.ops}
 
 
 def paragraph(text: str, rank: int = 0) -> Section:
@@ -95,11 +118,13 @@ def details(
 ) -> Section:
     """One fold per finding; its script comes in where there is room in the end."""
     shown = findings[:most]
-    full = [_detail(f, material, material.scripts.get(f.fingerprint, "")) for f in shown]
     return Section(
         rank=rank,
-        pieces=[_detail(f, material, "") for f in shown],
-        fuller=full,
+        pieces=[_detail(finding, material, brief=True) for finding in shown],
+        fuller=[
+            _detail(finding, material) if _has_more(finding, material) else None
+            for finding in shown
+        ],
         head=head,
         tail=tail,
         between="\n\n",
@@ -128,11 +153,17 @@ def fold(
     )
 
 
-def _detail(finding: FindingRow, material: Material, script: str) -> str:
+def _has_more(finding: FindingRow, material: Material) -> bool:
+    return finding.fingerprint in material.scripts or finding.fingerprint in material.drafts
+
+
+def _detail(finding: FindingRow, material: Material, *, brief: bool = False) -> str:
+    """A finding's fold; ``brief`` leaves out script and draft, which take the most room."""
     tensors = [m for m in finding.mismatches[:MAX_MISMATCHES] if m.role and m.difference]
     columns = finding.mismatches[:MAX_COLUMNS]
-    fits = bool(script) and len(script.encode("utf-8", "replace")) <= MAX_SCRIPT_BYTES
-    draft = material.drafts.get(finding.fingerprint, "")
+    script = material.scripts.get(finding.fingerprint, "")
+    fits = len(script) <= MAX_SCRIPT_CHARACTERS and not brief
+    draft = "" if brief else material.drafts.get(finding.fingerprint, "")
     shown = {
         "finding": finding,
         "summary": summary(finding),
@@ -147,7 +178,8 @@ def _detail(finding: FindingRow, material: Material, script: str) -> str:
         "limits": {"evidence": MAX_EVIDENCE},
         "draft": escape.link("Draft of an issue upstream", draft) if draft else "",
         "script": script if fits else "",
-        "has_script": bool(material.scripts.get(finding.fingerprint)),
+        "has_script": bool(script),
+        "path": _path(material.paths.get(finding.op)),
         "form": form,
         "difference": difference,
         "measured": measured,
@@ -155,6 +187,14 @@ def _detail(finding: FindingRow, material: Material, script: str) -> str:
         "place": place,
     }
     return _environment().get_template("finding.md.j2").render(shown).strip("\n")
+
+
+def _path(changed: ChangedOpRow | None) -> str:
+    """How the diff reaches an op; Markdown."""
+    if changed is None or not changed.path:
+        return ""
+    steps = [escape.code(step, 160) for step in changed.path[:MAX_STEPS]]
+    return f"{changed.how}ly: {' → '.join(steps)}"
 
 
 def summary(finding: FindingRow) -> str:

@@ -64,7 +64,8 @@ def standing(results: Results) -> Standing:
 
 def is_whole(results: Results) -> bool:
     """Whether the run did all of its job."""
-    return results.result != "incomplete" and not results.shortfalls
+    whole = all(shard.state == "whole" for shard in results.shards)
+    return whole and results.result != "incomplete" and not results.shortfalls
 
 
 def since(publication: Publication) -> Since | None:

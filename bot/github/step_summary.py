@@ -8,7 +8,7 @@ from typing import Final
 from bot.github.fitting import fit
 from bot.github.headline import headline_of
 from bot.github.paragraphs import coverage, ignored, incomplete
-from bot.github.sections import Material, details, paragraph, table
+from bot.github.sections import Material, changed_ops, details, paragraph, table
 from bot.github.standing import standing
 from bot.report.results import Results
 
@@ -26,7 +26,7 @@ def step_summary(results: Results, scripts: Mapping[str, str], report_url: str =
     what was not covered, rows of the table; what was left out is counted in one line.
     """
     rows = standing(results)
-    material = Material(scripts=scripts, report_url=report_url)
+    material = Material(scripts=scripts, report_url=report_url, paths=changed_ops(results))
     findings = (*rows.open, *rows.fixed, *rows.known)
     sections = [
         paragraph("## OpDiff"),

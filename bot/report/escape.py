@@ -23,20 +23,26 @@ _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.:-]*(?:[/?#][!-~]*)?")
 _IN_ADDRESS = {character: f"%{ord(character):02X}" for character in "()<>[]\\\"'`*|^{}"}
 _AUTOLINK = re.compile(
-    r"(?i)(?<=@)(?=\S)|(?<=#)(?=\w)|(?<=gh-)(?=\d)|(?<=www)(?=\.)|(?<=:)(?=//|[\w+-]+:)"
+    r"(?i)(?<=@)(?=\S)|(?<=#)(?=\w)|(?<=gh-)(?=\d)|(?<=www)(?=\.)|(?<=ghsa)(?=-)|(?<=cve)(?=-\d)|(?<=:)(?=//|[\w+-]+:)"
 )
 
 
 def visible(text: str, limit: int = 2_000) -> str:
     r"""One line without control, format and bidirectional characters: each shown as ``\n``, ``\x1b``, ``\u202e``.
 
-    Longer text than ``limit`` characters is cut, marked by an ellipsis.
+    Text that would show as more than ``limit`` characters is cut, marked by an ellipsis.
     """
-    if len(text) > limit:
-        text = text[: limit - 1] + "…"
-    if text.isascii() and text.isprintable():
+    if len(text) <= limit and text.isascii() and text.isprintable():
         return text
-    return "".join(_shown(character) for character in text)
+    shown = [_shown(character) for character in text[: limit + 1]]
+    if sum(map(len, shown)) <= limit:
+        return "".join(shown)
+    room = limit - 1
+    for index, piece in enumerate(shown):
+        room -= len(piece)
+        if room < 0:
+            return "".join(shown[:index]) + "…"
+    return "".join(shown)
 
 
 def plain(text: str, limit: int = 2_000) -> str:
