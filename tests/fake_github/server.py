@@ -26,6 +26,7 @@ from .faults import Fault, Way, refusal
 from .state import State
 
 StartResponse = Callable[..., Any]
+POLL = 0.01  # seconds until a server notices that it shall stop
 CARRIED_OUT = (Way.CUT_AFTER, Way.SLOW, Way.TRUNCATED, Way.MALFORMED)
 
 
@@ -121,7 +122,7 @@ class FakeGitHub:
 
     def __enter__(self) -> FakeGitHub:
         for server in (self._server, self._blobs):
-            thread = threading.Thread(target=server.serve_forever, daemon=True)
+            thread = threading.Thread(target=server.serve_forever, args=(POLL,), daemon=True)
             thread.start()
             self._threads.append(thread)
         return self
