@@ -18,7 +18,8 @@ report_folder=""
 cache="$RUNNER_TEMP/opdiff-cache" # environments that the image lacks, for this job's later steps too
 mkdir -p "$cache"
 container=""
-network="${OPDIFF_CONTAINER_NETWORK:-bridge}" # a server that only the runner's own network reaches needs host in publish
+api_network="${OPDIFF_API_NETWORK:-bridge}"     # host, where only the runner's own network reaches the server
+check_network="${OPDIFF_CHECK_NETWORK:-bridge}" # none, where the image has every environment
 
 fail() {
   echo "::error title=OpDiff::$1"
@@ -81,7 +82,7 @@ gpu_options() {
 }
 
 token_options() {
-  printf '%s\0' --network "$network" --env OPDIFF_GITHUB_TOKEN
+  printf '%s\0' --network "$api_network" --env OPDIFF_GITHUB_TOKEN
   local name
   for name in GITHUB_API_URL GITHUB_SERVER_URL GITHUB_REPOSITORY GITHUB_EVENT_NAME GITHUB_RUN_ID GITHUB_RUN_ATTEMPT; do
     printf '%s\0' --env "$name"
@@ -168,8 +169,9 @@ run_check() {
   # Environments that the image lacks are made with a network; it is cut before the pull request's code starts.
   options_of base_options check_options event_options gpu_options
   container="opdiff-$(head -c 8 /dev/urandom | od -An -tx1 | tr -d ' \n')"
-  [[ "$network" != host ]] || fail "a check's network is cut before the pull request's code starts, and host's cannot be: set OPDIFF_CONTAINER_NETWORK in publish only"
-  "$engine" run --detach --name "$container" --network "$network" --entrypoint sleep "${options[@]}" "$OPDIFF_IMAGE" infinity >/dev/null
+  [[ "$check_network" != host ]] ||
+    fail "OPDIFF_CHECK_NETWORK is host, and that cannot be cut before the pull request's code starts: give bridge or none"
+  "$engine" run --detach --name "$container" --network "$check_network" --entrypoint sleep "${options[@]}" "$OPDIFF_IMAGE" infinity >/dev/null
   "$engine" exec "$container" opdiff check "${arguments[@]}" --prepare-only || return
   cut_network
   "$engine" exec "$container" opdiff check "${arguments[@]}"
