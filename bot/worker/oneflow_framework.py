@@ -12,10 +12,8 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set,
 import numpy
 
 os.environ.setdefault("GLOG_minloglevel", "2")  # the import itself warns of a missing GPU
-# Kernels run on the virtual machine's own thread, not on one more behind it: the same kernels in the same order, at
-# half the CPU time for small programs, most of which is threads waking each other.
-os.environ.setdefault("ONEFLOW_VM_COMPUTE_ON_WORKER_THREAD", "0")
 
+import calling_thread  # before oneflow, which reads at its import what this sets
 import oneflow
 import values
 from framework import (
@@ -90,6 +88,8 @@ class OneFlowFramework(Framework):
         self.threads = int(options.get("threads") or threads)
         self.options = options
         oneflow.set_num_threads(self.threads)
+        self._copies_out = hasattr(oneflow.Tensor, "_copy_to_numpy")
+        self.synchronous = calling_thread.close_threads(oneflow)
         self.known = known_names()
         self.table = build_table(self.known)
         add_aliases(mapping, self.table)
@@ -169,12 +169,12 @@ class OneFlowFramework(Framework):
         kind = _NUMPY.get(dtype)
         if kind is None:
             raise UnsupportedError("oneflow %s takes no input of dtype %s" % (VERSION, dtype))
-        memory = numpy.empty(nbytes + ALIGNMENT, numpy.uint8)
-        start = -memory.ctypes.data % ALIGNMENT
-        memory = memory[start : start + nbytes]
-        if nbytes:
-            ctypes.memmove(memory.ctypes.data, address, nbytes)
-        return memory[: nbytes - nbytes % kind.itemsize].view(kind)
+        # A bytearray, because its address is told at a tenth of the price of a NumPy array's.
+        memory = bytearray(nbytes + ALIGNMENT)
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        start = -begin % ALIGNMENT
+        ctypes.memmove(begin + start, address, nbytes)
+        return numpy.frombuffer(memory, kind, nbytes // kind.itemsize, start)
 
     def view(
         self,
@@ -223,6 +223,11 @@ class OneFlowFramework(Framework):
         if name == "bfloat16":
             wide = tensor.detach().to(oneflow.float32).numpy()
             return name, shape, (wide.view(numpy.uint32) >> 16).astype(numpy.uint16).tobytes()
+        if self._copies_out and name in _NUMPY and tensor.is_contiguous():
+            # Ten times as fast as numpy(), which has its dtype parsed from a text.
+            array = numpy.empty(shape, _NUMPY[name])
+            tensor._copy_to_numpy(array)
+            return name, shape, array.tobytes()
         return name, shape, tensor.numpy().tobytes()
 
     def changed(self, storage: Any, address: int, nbytes: int) -> bool:
@@ -230,17 +235,16 @@ class OneFlowFramework(Framework):
         if isinstance(storage, _Snapshot):
             return storage.changed()
         size = storage.nbytes
-        return size > 0 and (
-            ctypes.string_at(storage.ctypes.data, size) != ctypes.string_at(address, size)
-        )
+        return size > 0 and storage.tobytes() != ctypes.string_at(address, size)
 
     def shape(self, tensor: Any) -> Tuple[int, ...]:
         """The shape as a tuple."""
         return tuple(tensor.shape)
 
     def synchronize(self) -> None:
-        """Wait for everything that was asked for: OneFlow computes asynchronously."""
-        self._sync()
+        """Wait for everything that was asked for, where OneFlow computes asynchronously."""
+        if not self.synchronous:
+            self._sync()
 
     def backward(self, outputs: List[Any], gradients: List[Any]) -> None:
         """Run backward from all outputs at once."""

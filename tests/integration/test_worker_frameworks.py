@@ -8,6 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import psutil
 import pytest
 from worker_client import WorkerClient
 
@@ -83,6 +84,51 @@ def test_ready_states_the_facts(torch: WorkerClient, oneflow: WorkerClient) -> N
     assert torch.ready["names"] > 1500
     assert oneflow.ready["version"] == "0.9.0"
     assert oneflow.ready["names"] > 600
+
+
+def test_oneflow_works_on_the_calling_thread_alone(oneflow_environment: Environment) -> None:
+    """Its scheduler would poll all the while: then other threads work about as long as the main one."""
+    builder = ProgramBuilder("exp")
+    x = builder.tensor("x", np.ones(7, F32), requires_grad=True)
+    y = builder.call("exp", x)
+    builder.output(y)
+    builder.backward(y, np.ones(7, F32))
+    blob = builder.blob()
+    with start(oneflow_environment) as worker:
+        process = psutil.Process(worker.process.pid)
+        before = {thread.id: thread.user_time for thread in process.threads()}
+        for _ in range(10):
+            worker.run(*[blob] * 100)
+        worked = {
+            thread.id: thread.user_time - before.get(thread.id, 0.0) for thread in process.threads()
+        }
+        main = worked.pop(process.pid)
+        assert main >= 0.05
+        assert sum(worked.values()) <= 0.1 * main
+        assert worker.stop() == 0
+        assert worker.process.stderr is not None
+        assert b"closed" not in worker.process.stderr.read()
+
+
+def test_results_with_other_layouts_are_read_as_they_are(worker: WorkerClient) -> None:
+    x = np.arange(6, dtype=F32).reshape(2, 3)
+    builder = ProgramBuilder("t")
+    source = builder.tensor("x", x)
+    for name, fn, args in (
+        ("transposed", "t", ()),
+        ("narrowed", "narrow", (1, 1, 2)),
+        ("last row", "narrow", (0, 1, 1)),
+        ("row of none", "narrow", (0, 0, 0)),
+    ):
+        builder.output(builder.call(fn, source, *args, result=name))
+    (outcome,) = worker.run(builder.blob())
+    assert outcome.status == "ok", outcome
+    assert observed(outcome) == {
+        "output transposed": [[0, 3], [1, 4], [2, 5]],
+        "output narrowed": [[1, 2], [4, 5]],
+        "output last row": [[3, 4, 5]],
+        "output row of none": [],
+    }
 
 
 def test_softplus_and_its_gradient(worker: WorkerClient) -> None:
