@@ -16,7 +16,8 @@ from typing import Any
 from .contract import github_contract
 from .filled import Filler
 from .model import Comment, PullRequest, WorkflowRun
-from .render import Renderer, when
+from .render import Renderer
+from .render_accounts import when
 from .state import State
 
 Json = dict[str, Any]
