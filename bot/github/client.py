@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 import requests
-from github import Auth, Github
+from github import Auth
 from github.GithubException import GithubException
 from github.Requester import Requester
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -277,18 +277,18 @@ def connect(
     parts = urlsplit(api_url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
         raise ApiError(f"GITHUB_API_URL {visible(api_url, 200)!r} is no http(s) address")
-    github = Github(
+    requester = Requester(
         auth=Auth.Token(token) if token else None,
         base_url=api_url.rstrip("/"),
         timeout=cast("int", timeout),  # goes to requests, which takes fractions
         user_agent="opdiff",
         per_page=PAGE,
+        verify=True,
         retry=0,  # this module decides what is made again
-        seconds_between_requests=None,
-        seconds_between_writes=None,
+        pool_size=None,
         api_version=API_VERSION,
     )
-    return Client(github.requester, repository, token, clock or Clock(), timeout, patience)
+    return Client(requester, repository, token, clock or Clock(), timeout, patience)
 
 
 def _object(answer: Any) -> dict[str, Any]:

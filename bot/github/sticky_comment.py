@@ -51,9 +51,9 @@ class StickyComment:
 
 @dataclass(frozen=True)
 class Posted:
-    """What became of a comment: its address, and why it was left alone where it was."""
+    """What became of a comment or check run: its address, and why it was left alone where it was."""
 
-    url: str
+    url: str = ""
     left_alone: str = ""
 
 
@@ -102,6 +102,7 @@ def post_sticky_comment(
     and when it speaks of a later ``run`` (id and attempt): all looked at right before each write. Raises ApiError.
     """
 
+    accepted: set[str] = set()
     before: CommentState | None = None  # of the report before this run's: what is compared with
 
     def step() -> Posted | None:
@@ -118,12 +119,12 @@ def post_sticky_comment(
         decisions = {"decisions": _decisions(own)}
         if newest.age > run:
             body = with_state(newest.row.body, newest.state.model_copy(update=decisions))
-            if _brought_together(client, own, body):
+            if _brought_together(client, own, body, accepted):
                 return Posted(own[0].row.html_url, "a later run has been published")
             return None
         if before is None or newest.age < run:
             before = newest.state
-        if _brought_together(client, own, render(before.model_copy(update=decisions))):
+        if _brought_together(client, own, render(before.model_copy(update=decisions)), accepted):
             return Posted(own[0].row.html_url)
         return None
 
@@ -137,6 +138,7 @@ def record_decision(
 
     After each write the comment is read again: a decision that another job's write took away is put back.
     """
+    accepted: set[str] = set()
 
     def step() -> Posted | None:
         own = _own_comments(client, number, login)
@@ -148,7 +150,7 @@ def record_decision(
         if all(known.comment != decision.comment for known in decisions):
             decisions = (*decisions, decision)[-MAX_DECISIONS:]
         body = with_state(newest.row.body, newest.state.model_copy(update={"decisions": decisions}))
-        if not _brought_together(client, own, body):
+        if not _brought_together(client, own, body, accepted):
             return None
         return Posted(own[0].row.html_url)
 
@@ -161,13 +163,18 @@ def with_state(body: str, state: CommentState) -> str:
     return f"{text}{newline}{write_marker(fitted(state))}"
 
 
-def _brought_together(client: Client, own: Sequence[_Own], body: str) -> bool:
-    """Whether the oldest comment is the only one and holds ``body``; if not, one write is made towards that."""
+def _brought_together(client: Client, own: Sequence[_Own], body: str, accepted: set[str]) -> bool:
+    """Whether the oldest comment is the only one and holds ``body``; if not, one write is made towards that.
+
+    A body that GitHub ``accepted`` is there when its state is, even where the text is given back in another form.
+    """
     oldest, *others = own
     path = client.path("issues", "comments", oldest.row.id)
     try:
-        if not _same(oldest.row.body, body):
+        there = body in accepted and oldest.state == read_marker(body)
+        if not (there or _same(oldest.row.body, body)):
             client.write("PATCH", path, {"body": body})
+            accepted.add(body)
             return False
         if others:
             client.write("DELETE", client.path("issues", "comments", others[-1].row.id))
