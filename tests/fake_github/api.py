@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from werkzeug.datastructures import Headers
+
 from . import (
     operations_actions,
     operations_checks,
@@ -38,7 +40,7 @@ class Request:
     method: str
     path: str
     query: Mapping[str, str]
-    headers: Mapping[str, str]
+    headers: Headers
     body: bytes
     api: str
 

@@ -156,7 +156,9 @@ def push(state: State, repository: str, branch: str, *, before: str, api: str = 
         "removed": [],
         "modified": sorted(head.files),
     }
-    known = _around(render, repository, head.author) | {
+    around = _around(render, repository, head.author)
+    around["repository"]["owner"] |= {"name": repo.owner, "email": None}
+    known = around | {
         "ref": f"refs/heads/{branch}",
         "before": before,
         "after": head.sha,
@@ -168,7 +170,6 @@ def push(state: State, repository: str, branch: str, *, before: str, api: str = 
         "head_commit": commit,
         "pusher": {"name": head.author, "email": f"{head.author}@users.noreply.github.com"},
     }
-    known["repository"]["owner"] |= {"name": repo.owner, "email": None}
     example = _example("push")
     example["repository"].pop("organization")
     return _over(example, known)

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -137,7 +137,7 @@ class FakeGitHub:
     # What a test says and asks
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[State]:
+    def locked(self) -> Generator[State]:
         """The state while no call is carried out."""
         with self._lock:
             yield self.state

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -138,7 +138,7 @@ class State(Model):
         full_name: str,
         *,
         private: bool = False,
-        files: dict[str, str] | None = None,
+        files: Mapping[str, str] | None = None,
         default_branch: str = "main",
     ) -> Repository:
         """A repository with one commit of ``files`` on its default branch."""
@@ -178,7 +178,7 @@ class State(Model):
         self,
         repository: str,
         branch: str,
-        files: dict[str, str | None],
+        files: Mapping[str, str | None],
         *,
         message: str = "A change",
         author: str | None = None,
