@@ -15,7 +15,7 @@ Two NaNs agree whatever their payload bits. An empty tensor has a shape and a dt
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from bot.oracle.tolerance import Bound
 
 Array = npt.NDArray[Any]
 PairKind = Literal["shape", "dtype", "nan", "value"]
+_MARGIN = 0.999  # for what rounding in the elements' own precision can add
 SEVERITY: tuple[PairKind, ...] = ("shape", "dtype", "nan", "value")
 
 
@@ -45,17 +46,40 @@ def differing_elements(a: Array, b: Array, dtype: str, bound: Bound, zero_sign: 
     nonfinite = np.zeros(a.shape, bool)
     for x, y in zip(parts(a, dtype), parts(b, dtype), strict=True):
         with np.errstate(all="ignore"):
-            x, y = widened(x), widened(y)
-            same_special = np.where(np.isnan(x), np.isnan(y), x == y)
-            special = ~(np.isfinite(x) & np.isfinite(y))
-            apart = np.abs(x - y) > bound.allowed(x, y)
-            bad_special = special & ~same_special
-            bad = bad_special | (~special & apart)
             if zero_sign:
-                bad |= (x == 0) & (y == 0) & (np.signbit(x) != np.signbit(y))
-        differing |= bad
-        nonfinite |= bad_special
+                differing |= (x == 0) & (y == 0) & (np.signbit(x) != np.signbit(y))
+            undecided = ~_surely_agree(x, y, bound)
+            if undecided.any():
+                grown = bound.grown(x, y)
+                bad, bad_special = _apart(
+                    widened(x[undecided]), widened(y[undecided]), bound, grown
+                )
+                differing[undecided] |= bad
+                nonfinite[undecided] |= bad_special
     return Elements(differing, nonfinite)
+
+
+def _surely_agree(x: Array, y: Array, bound: Bound) -> Array:
+    """Which elements agree by the bound without its growth. Computed in the elements' own precision, so with a margin.
+
+    False says nothing: those are few, and :func:`_apart` judges them in float64.
+    """
+    if x.dtype.itemsize < 4:
+        x, y = x.astype(np.float32), y.astype(np.float32)
+    limit = np.abs(y)
+    limit *= bound.rtol * _MARGIN
+    limit += bound.atol * _MARGIN
+    # An infinite limit would let a number pass for infinity.
+    return cast("Array", (np.abs(x - y) <= limit) & (limit != np.inf))
+
+
+def _apart(x: Array, y: Array, bound: Bound, grown: float) -> tuple[Array, Array]:
+    """Rules 3 and 4 for float64 elements: which differ, and which of them by NaN or infinity."""
+    same_special = np.where(np.isnan(x), np.isnan(y), x == y)
+    special = ~(np.isfinite(x) & np.isfinite(y))
+    apart = np.abs(x - y) > bound.allowed_beside(x, y, grown)
+    bad_special = special & ~same_special
+    return bad_special | (~special & apart), bad_special
 
 
 def kind_of(elements: Elements) -> PairKind | None:

@@ -62,19 +62,37 @@ class Bound:
 
     def allowed(self, a: Array, b: Array) -> Array:
         """The allowed distance per element of two real float64 arrays of one shape."""
+        return self.allowed_beside(a, b, self.grown(a, b))
+
+    def allowed_beside(self, a: Array, b: Array, grown: float) -> Array:
+        """The same for some elements (float64) of two arrays, given what :meth:`grown` says of the whole ones."""
         magnitude = np.maximum(np.abs(a), np.abs(b))
-        limit: Array = self.atol + self.rtol * magnitude
-        if self.growth:
-            limit = limit + self.growth * max(_median_magnitude(a), _median_magnitude(b))
+        limit: Array = self.atol + self.rtol * magnitude + grown
         return limit
+
+    def grown(self, a: Array, b: Array) -> float:
+        """The part of the bound that is the same for all elements of two real arrays: ``growth * m``."""
+        if not self.growth:
+            return 0.0
+        return self.growth * max(_median_magnitude(a), _median_magnitude(b))
 
 
 EXACT = Bound()
 
 
 def _median_magnitude(values: Array) -> float:
-    finite = np.abs(values[np.isfinite(values)])
-    return float(np.median(finite)) if finite.size else 0.0
+    """The median of the finite elements' magnitudes. The order of float32 is that of float64, at half the price."""
+    magnitudes = np.abs(values if values.dtype.itemsize >= 4 else values.astype(np.float32))
+    finite = np.isfinite(magnitudes)
+    magnitudes = magnitudes.ravel() if finite.all() else magnitudes[finite]
+    if not magnitudes.size:
+        return 0.0
+    middle = magnitudes.size // 2
+    ordered = np.partition(magnitudes, middle)
+    upper = float(ordered[middle])
+    if magnitudes.size % 2:
+        return upper
+    return (float(ordered[:middle].max()) + upper) / 2
 
 
 def base_dtype(dtype: str) -> str:
