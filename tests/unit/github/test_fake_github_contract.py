@@ -9,6 +9,7 @@ import requests
 from fake_github import events
 from fake_github.api import OPERATIONS
 from fake_github.contract import github_contract
+from fake_github.fixtures import judged_github
 from fake_github.permissions import NEEDS
 from fake_github.server import FakeGitHub
 from fake_scene import BASE, FORK, WORKFLOW, headers
@@ -61,6 +62,22 @@ def test_a_request_that_breaks_the_description_is_told(
     assert words in violation
     assert f"{method} {path}" in violation
     assert scene.state.comments == scene.state.check_runs == []
+    scene.log.clear()
+
+
+def test_a_test_that_breaks_the_description_fails() -> None:
+    with (
+        pytest.raises(AssertionError, match="GET /nothing is not in the vendored description"),
+        judged_github() as github,
+    ):
+        requests.get(f"{github.url}/nothing")
+
+
+def test_a_fault_of_the_fake_itself_is_told(scene: FakeGitHub) -> None:
+    scene.state.runs[0].head_sha = "0" * 40
+    answer = requests.get(f"{scene.url}{REPOSITORY}/actions/runs", headers=headers())
+    assert answer.status_code == 500
+    assert "the fake broke" in scene.violations[0]
     scene.log.clear()
 
 
