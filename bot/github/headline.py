@@ -116,7 +116,7 @@ def _explanation(results: Results, rows: Standing) -> str:
     if faults:
         kinds = Counter(f.kind for f in faults)
         sure = Counter(f.confidence for f in faults)
-        listed = ", ".join(_noun(count, kind) for kind, count in kinds.most_common())
+        listed = ", ".join(_noun(count, kind) for kind, count in kinds.items())
         surest = ", ".join(f"{count} {name}" for name, count in sure.items())
         return f": {listed} ({surest}). The surest: {_observed(faults[0])}"
     if len(rows.open) == 1:

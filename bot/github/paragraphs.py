@@ -11,7 +11,7 @@ from bot.github.headline import tally
 from bot.github.not_covered import first_shortfall, gaps, gaps_in_brief
 from bot.github.sections import Material, fold
 from bot.github.standing import Since, is_whole
-from bot.github.state import CommentState, Decision, Seen
+from bot.github.state import CommentState, Decision
 from bot.report import escape
 from bot.report.results import FindingRow, Results
 from bot.report.wording import counted
@@ -42,13 +42,12 @@ def changes(changed: Since | None) -> str:
     """What is new, still there and gone since the report before; one paragraph."""
     if changed is None:
         return ""
+    unsure = _listed([f.op for f in changed.unsure], "not seen again")
     parts = [
-        _counted_rows(changed.new, "new"),
+        _listed([f.op for f in changed.new], "new"),
         f"{len(changed.still)} still there" if changed.still else "",
-        _counted_seen(changed.gone, "fixed"),
-        _counted_seen(
-            changed.unsure, "not seen again, which this incomplete run does not prove fixed"
-        ),
+        _listed([f.op for f in changed.gone], "fixed"),
+        f"{unsure}, which this incomplete run does not prove" if unsure else "",
         f"{changed.settled} no longer counted" if changed.settled else "",
         f"{changed.left_out} that this comment could not keep, of which nothing can be said"
         if changed.left_out
@@ -57,14 +56,6 @@ def changes(changed: Since | None) -> str:
     said = "; ".join(filter(None, parts)) or "no change"
     before = "the last run of this commit" if changed.same_head else "the last report"
     return f"Since {before} ({escape.code(changed.head[:10])}): {said}."
-
-
-def _counted_rows(findings: Sequence[FindingRow], word: str) -> str:
-    return _listed([f.op for f in findings], word)
-
-
-def _counted_seen(findings: Sequence[Seen], word: str) -> str:
-    return _listed([f.op for f in findings], word)
 
 
 def _listed(ops: Sequence[str], word: str) -> str:

@@ -17,8 +17,8 @@ _TABLE_BAR = "\u2502"  # a bar that does not end a table's cell, not even inside
 _HIDDEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _MARKDOWN = re.compile(r"([\\`*_\[\]!|~^$])")
 _BLOCK_START = re.compile(
-    r"^(\d*)([-+#>=.):])"
-)  # a list, heading, quote or underline where a line begins
+    r"^(\d*)([-+#=.):])"
+)  # a list, heading or underline where a line begins; a quote's mark becomes an entity
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.:-]*(?:[/?#][!-~]*)?")
 _IN_ADDRESS = {character: f"%{ord(character):02X}" for character in "()<>[]\\\"'`*|^{}"}
@@ -47,14 +47,14 @@ def visible(text: str, limit: int = 2_000) -> str:
 
 def plain(text: str, limit: int = 2_000) -> str:
     """Inline Markdown that renders as exactly this text, as prose: no mention, link, reference, emphasis or HTML."""
-    shown = _AUTOLINK.sub(_BREAK, visible(text, limit))
+    shown = _AUTOLINK.sub(_BREAK, _no_command(visible(text, limit)))
     shown = _BLOCK_START.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", shown.strip()))
     return "".join(_HTML.get(character, character) for character in shown)
 
 
 def code(text: str, limit: int = 500) -> str:
     """An inline code span that holds this text."""
-    shown = visible(text, limit)
+    shown = _no_command(visible(text, limit))
     if not shown.strip():
         return "–"
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
@@ -71,7 +71,7 @@ def cell(text: str, limit: int = 200) -> str:
 
 def html_code(text: str, limit: int = 200) -> str:
     """A ``<code>`` element, for a ``<summary>`` and other places where GitHub reads HTML and no Markdown."""
-    shown = visible(text, limit)
+    shown = _no_command(visible(text, limit))
     if not shown.strip():
         return "–"
     return f"<code>{''.join(_HTML.get(character, character) for character in shown)}</code>"

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import ast
+import html
 import re
 import unicodedata
 
+import cmarkgfm
 import pytest
+from cmarkgfm.cmark import Options
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -40,6 +43,15 @@ hostile = st.sampled_from(HOSTILE) | st.text() | st.lists(st.sampled_from(HOSTIL
 commonmark = MarkdownIt("gfm-like", {"linkify": False})
 
 
+def github_html(markdown: str) -> str:
+    """What GitHub's own fork of cmark makes of it, with its automatic links."""
+    return cmarkgfm.markdown_to_html_with_extensions(
+        markdown,
+        options=Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_FOOTNOTES,
+        extensions=["table", "autolink", "strikethrough", "tasklist"],
+    )
+
+
 def hidden(text: str) -> list[str]:
     """Characters that show nothing or turn text around, save the zero-width space that we put in."""
     return [
@@ -65,6 +77,49 @@ def test_hidden_characters_are_named() -> None:
 
 def test_long_text_is_cut_visibly() -> None:
     assert escape.visible("x" * 10, limit=5) == "xxxx…"
+    assert escape.visible("x" * 5, limit=5) == "xxxxx"
+    assert escape.visible("é" * 6, limit=5) == "éééé…"
+
+
+def test_the_limit_is_of_what_is_shown() -> None:
+    assert escape.visible("\u202e" * 10, limit=13) == "\\u202e\\u202e…"
+    assert escape.visible("\u202e" * 2, limit=12) == "\\u202e\\u202e"
+
+
+@given(hostile, st.integers(1, 40))
+def test_nothing_is_shown_longer_than_its_limit(text: str, limit: int) -> None:
+    assert len(escape.visible(text, limit)) <= limit
+
+
+@given(hostile)
+def test_html_code_is_one_element(text: str) -> None:
+    shown = escape.html_code(text)
+    if shown != "–":
+        assert re.fullmatch(r"<code>[^<>]*</code>", shown)
+        assert html.unescape(shown[6:-7]).replace("\u200b", "") == escape.visible(text, 200)
+    assert not hidden(shown)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://host.example/a?b=c&d=%20#e", "https://host.example/a?b=c&d=%20#e"),
+        ("http://localhost:8080/x_(y)", "http://localhost:8080/x_%28y%29"),
+        ("https://host.example/a]<b>`'\"|", "https://host.example/a%5D%3Cb%3E%60%27%22%7C"),
+    ],
+)
+def test_a_link_holds_its_address(address: str, shown: str) -> None:
+    assert escape.link("text", address) == f"[text]({shown})"
+    links = commonmark.parseInline(escape.link("text", address))[0].children or []
+    assert [token.type for token in links] == ["link_open", "text", "link_close"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "javascript:alert(1)", "data:text/html,x", "//host.example", "https://", "https://a b", "https://h.example/\n"],
+)  # fmt: skip
+def test_what_is_no_address_is_no_link(address: str) -> None:
+    assert escape.link("text", address) == "text"
 
 
 @given(hostile)
@@ -76,7 +131,7 @@ def test_code_is_one_span_that_holds_the_text(text: str) -> None:
     kinds = [token.type for token in inline]
     if escape.visible(text, 500).strip():
         assert kinds == ["text", "code_inline", "text"]
-        assert inline[1].content == escape.visible(text, 500)
+        assert inline[1].content.replace("\u200b", "") == escape.visible(text, 500)
     else:
         assert kinds == ["text"]
 
@@ -93,6 +148,8 @@ def test_cell_never_ends_its_cell(first: str, second: str) -> None:
 
 
 @given(hostile)
+@example(">")
+@example("> quote")
 def test_plain_is_text_and_nothing_else(text: str) -> None:
     tokens = commonmark.parse(f"- {escape.plain(text)}")
     allowed = {"bullet_list", "list_item", "paragraph"}
@@ -114,6 +171,27 @@ def test_plain_mentions_links_and_references_nobody(text: str) -> None:
     assert "://" not in rendered
     assert not re.search(r"(?i)www\.", rendered)
     assert not re.search(r"(?i)gh-\d", rendered)
+
+
+@given(hostile)
+@example("mail a.b@c.example or mailto:a@b.example, xmpp:a@b.example/c")
+@example("ftp://a.example http://a.example WWW.a.example")
+@example("GHSA-aaaa-bbbb-cccc CVE-2020-1234")
+@example("[^1] [ ] [x]")
+def test_plain_is_one_paragraph_for_github(text: str) -> None:
+    shown = github_html(escape.plain(text))
+    assert re.fullmatch(r"(<p>[^<>]*</p>\n)?", shown)
+    assert not re.search(r"(?i)ghsa-|cve-\d", shown)
+
+
+@given(hostile, hostile)
+def test_a_table_row_has_its_cells_for_github(first: str, second: str) -> None:
+    shown = github_html(
+        f"| a | b |\n| --- | --- |\n| {escape.cell(first)} | {escape.cell(second)} |"
+    )
+    assert re.search(
+        r"<tbody>\s*<tr>\s*(<td>(<code>[^<>]*</code>|–)</td>\s*){2}</tr>\s*</tbody>", shown
+    )
 
 
 @given(hostile)
