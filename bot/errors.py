@@ -13,6 +13,17 @@ EXPECTED_ERRORS: tuple[type[Exception], ...] = (OpDiffError, ValueError)
 """What rooms raise on bad input: their own ValueError subclasses (TargetError, ProgramError, ...) and OpDiffError."""
 
 
+def file_error_message(error: OSError) -> str:
+    """One line for a file that cannot be read or written: which, why, and what to do where that is known."""
+    why = error.strerror or str(error)
+    if error.filename is None:
+        return why
+    what = f"{error.filename} cannot be read or written: {why}"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{what}: change its permissions, or name another place"
+    return what
+
+
 def disk_full_message(error: OSError, where: str) -> str | None:
     """One line for a full disk or quota (ENOSPC, EDQUOT), else None."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -111,6 +111,12 @@ class RunDirectory:
             path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise OpDiffError(f"{path} is, or lies below, a file: give a folder as --out") from None
+        except OSError as error:
+            raise OpDiffError(
+                f"{path} cannot be made: {error.strerror}: give another --out"
+            ) from None
+        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+            raise OpDiffError(f"{path} cannot be read and written: give another --out")
         _refuse_links(path)
         if not _is_plan(path / "plan.json") and not all(map(_is_start_of_run, path.iterdir())):
             raise OpDiffError(

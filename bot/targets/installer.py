@@ -158,7 +158,9 @@ class Installer:
                 raise InstallError(
                     f"no space left in {folder.parent}: free some, or use another cache"
                 )
-            raise InstallError(one_line(lines) or f"uv ended with status {status}")
+            raise InstallError(
+                _manner(status) or one_line(lines) or f"uv ended with status {status}"
+            )
 
     def _stream(
         self, command: Sequence[str], environ: Mapping[str, str], folder: Path
@@ -199,6 +201,17 @@ class Installer:
         # uv lists every package it put there as " + name==version"; the counts before it say enough.
         if text and not text.startswith(("+", "-", "~", "Using Python")):
             self.progress(text)
+
+
+def _manner(status: int) -> str | None:
+    """How uv died, when a signal ended it: its last lines are then only progress."""
+    if status >= 0:
+        return None
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"uv was ended by {name} (out of memory, or somebody stopped it): try again"
 
 
 def find_uv() -> Path:

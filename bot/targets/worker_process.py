@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import select
 import shutil
@@ -29,7 +30,7 @@ EXIT_SECONDS = 3.0
 ARRIVING_SECONDS = 5.0  # how long a frame that has begun to arrive may overrun
 MARK_READS = 64  # a worker that never stops printing must not keep the bot reading
 MAX_WRITE_PARTS = 512  # below IOV_MAX
-MAX_ANSWER_BYTES = 1 << 29  # of one frame's payload; workers keep to it by themselves (docs/worker.md)
+MAX_ANSWER_BYTES = 1 << 29  # of one frame's payload; workers keep to that by themselves
 
 DeathStatus = Literal["crash", "hang", "memory"]
 
@@ -140,6 +141,8 @@ class WorkerProcess:
             header = decode_header(frames[0][0])
         except ProtocolError as error:
             raise StartError(f"target {self._label}: its worker's first words: {error}") from None
+        if not _is_text(header):
+            raise StartError(f"target {self._label}: its worker's first words are no text")
         self._early = frames[1:]
         if header.get("type") == "failed":
             raise StartError(f"target {self._label}: {str(header.get('reason'))[:600]}", final=True)
@@ -375,6 +378,15 @@ class WorkerProcess:
         """Make a :meth:`receive` of another thread return at once."""
         with contextlib.suppress(OSError, ValueError):
             os.eventfd_write(self._wake, 1)
+
+
+def _is_text(header: Header) -> bool:
+    """Whether all of it can be written down: JSON's escapes can say half of a character."""
+    try:
+        json.dumps(header, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def manner_of_death(returncode: int, signals_by_status: bool = False) -> str:

@@ -15,7 +15,7 @@ def test_without_git_it_is_said_what_to_do(
 ) -> None:
     base = commit(repository, {"a.py": "1\n"})
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ChangesError, match="^git does not start .*: install git") as caught:
+    with pytest.raises(ChangesError, match=r"^git does not start .*: install git") as caught:
         GitChangeSet(repository, base, base)
     assert "\n" not in str(caught.value)
 

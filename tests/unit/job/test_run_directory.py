@@ -431,3 +431,18 @@ def test_a_line_of_other_targets_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "journal.jsonl").write_bytes(few + plain("right").to_line())
     with RunDirectory.resume(tmp_path) as directory:
         assert digests(directory) == ["right"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for another user than root, whom permissions do not stop."""
+    monkeypatch.setattr("bot.run_directory.os.access", lambda *_: False)
+    with pytest.raises(OpDiffError, match=r"cannot be read and written: give another --out$"):
+        RunDirectory.create(tmp_path, PLAN)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_one_line() -> None:
+    with pytest.raises(OpDiffError, match=r"^/proc/run cannot be made: .*: give another --out$"):
+        RunDirectory.create(Path("/proc/run"), PLAN)

@@ -106,6 +106,12 @@ def test_progress_is_handed_on_and_a_failure_raised_in_one_line(tmp_path: Path) 
     assert said == ["Resolved 3 packages", "error: no"]
 
 
+def test_a_uv_that_is_killed_is_named(tmp_path: Path) -> None:
+    uv = program(tmp_path / "uv", "echo Downloading torch; kill -9 $$")
+    with pytest.raises(InstallError, match=r"^uv was ended by SIGKILL .*: try again$"):
+        Installer(uv, {"PATH": os.environ["PATH"]}, lambda _: None).create(tmp_path, tmp_path)
+
+
 def test_uv_does_not_run_in_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -255,6 +255,12 @@ def run(number, program, out):
         out.write(bytes.fromhex(program["hex"]))
         out.flush()
         time.sleep(program.get("seconds", 300))
+    elif do == "raw_if":  # these bytes if its target has the option
+        if program["option"] in run.options:
+            out.write(bytes.fromhex(program["hex"]))
+            out.flush()
+        else:
+            send(out, answer)
     elif do == "half_frame":
         text = json.dumps(answer).encode()
         out.write(PREFIX.pack(len(text), 100) + text + b"half")
@@ -292,6 +298,10 @@ def main():
         os._exit(1)
     if start == "hang":
         time.sleep(300)
+    if start.startswith("raw="):  # these bytes in place of its first words
+        out.write(bytes.fromhex(start[4:]))
+        out.flush()
+        time.sleep(300)
     if start == "failed":
         send(out, {"type": "failed", "reason": "no framework here"})
         return
@@ -308,6 +318,8 @@ def main():
         "type": "ready", "framework": hello["framework"], "version": "1.0", "pid": os.getpid(),
         "python": sys.version.split()[0], "hello": hello, "home": os.environ["HOME"],
     })  # fmt: skip
+    if start.startswith("unasked="):  # an outcome that nobody asked for
+        send(out, outcome(int(start[8:])))
     while True:
         header, payload = frame(source)
         if header["type"] == "stop":
