@@ -30,6 +30,12 @@ lock:
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml
+	$(BIN)/actionlint -shellcheck $(BIN)/shellcheck -pyflakes ""
+	$(BIN)/zizmor --offline --quiet .github/workflows action.yml
+	$(BIN)/shellcheck .ci/run .github/action/*.sh
+	$(BIN)/hadolint --failure-threshold style Dockerfile
 
 types: $(STAMP)
 	$(BIN)/pyright
