@@ -32,7 +32,7 @@ def visible(text: str, limit: int = 2_000) -> str:
 
     Text that would show as more than ``limit`` characters is cut, marked by an ellipsis.
     """
-    if len(text) <= limit and text.isascii() and text.isprintable():
+    if len(text) <= limit and text.isprintable():
         return text
     shown = [_shown(character) for character in text[: limit + 1]]
     if sum(map(len, shown)) <= limit:

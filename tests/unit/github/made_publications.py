@@ -305,3 +305,9 @@ def assert_harmless(markdown: str) -> Page:
         assert not line.lstrip().startswith("::")
         assert "##[" not in line
     return page
+
+
+def shows_all(text: str) -> bool:
+    """Whether plain text is one line that hides nothing."""
+    hidden = {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    return hidden <= {"\u200b"}

@@ -20,7 +20,7 @@ slow = settings(
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     report_multiple_bugs=False,
     deadline=None,
-    max_examples=60,
+    max_examples=40,
 )  # fmt: skip
 
 
