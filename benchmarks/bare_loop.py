@@ -56,7 +56,7 @@ def _array(spec, storages, data):
 
 def compile_program(blob, worker, module):
     """The program as a function of no arguments. Raises for what a bare loop would not do (modules, odd dtypes)."""
-    text, start = executor.split(blob)
+    text, start = executor.split(blob, 0, len(blob))
     program = json.loads(text)
     data = blob[start:]
     arrays = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import gc
 import importlib
 import os
 import platform
@@ -19,6 +20,8 @@ import framework as frameworks
 import numpy
 import protocol
 from framework import Framework, StartError
+
+SINK_BYTES = 256 << 10  # an outcome up to this size is one write
 
 MakeFramework = Callable[[Dict[str, Any]], Framework]
 
@@ -34,7 +37,8 @@ def main(argv: Optional[List[str]] = None, make_framework: MakeFramework = frame
     arguments = parser.parse_args(argv)
     for descriptor in (arguments.input, arguments.output):
         os.set_inheritable(descriptor, False)
-    with os.fdopen(arguments.input, "rb") as source, os.fdopen(arguments.output, "wb") as sink:
+    sink = os.fdopen(arguments.output, "wb", SINK_BYTES)
+    with os.fdopen(arguments.input, "rb") as source, sink:
         return serve(source, sink, make_framework)
 
 
@@ -95,17 +99,22 @@ def start(
     }
     ready.update(facts)
     protocol.write_frame(sink, protocol.encode_header(ready))
+    # What a framework's import leaves, half a million objects, lives as long as the worker: the collector need not
+    # look through it again and again.
+    gc.collect()
+    gc.freeze()
     return started
 
 
 def run_batch(framework: Framework, programs: List[Any], payload: bytes, sink: BinaryIO) -> None:
     """Run a batch's programs in order; each outcome is flushed before the next program begins."""
     at = 0
+    address = _address(payload)
     for program_id, size in programs:
-        blob = payload[at : at + size]
-        address = _address(blob)
+        if not 0 <= size <= len(payload) - at:
+            raise protocol.ProtocolError("a batch whose programs run past its payload")
+        header, parts = executor.run_program(framework, program_id, payload, at, size, address + at)
         at += size
-        header, parts = executor.run_program(framework, program_id, blob, address)
         protocol.write_frame(sink, header, *parts)
 
 

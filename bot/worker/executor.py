@@ -27,14 +27,19 @@ Header = bytes
 Outcome = Tuple[Header, List[bytes]]
 
 
-def run_program(framework: Framework, program_id: int, blob: bytes, address: int) -> Outcome:
-    """Run a program given by its blob, whose first byte lies at ``address`` in memory. Never raises an Exception."""
+_parse = json.JSONDecoder().decode
+
+
+def run_program(
+    framework: Framework, program_id: int, payload: bytes, begin: int, size: int, address: int
+) -> Outcome:
+    """Run the program whose blob lies at ``begin`` in a payload, and at ``address`` in memory. Never raises an Exception."""
     run = _Run(framework)
     try:
-        text, data = split(blob)
-        program = json.loads(text)
+        text, data = split(payload, begin, size)
+        program = _parse(text.decode())
         framework.reset(program.get("seed", 0))
-        run.program(program, address + data, max(len(blob) - data, 0))
+        run.program(program, address + data, max(size - data, 0))
     except RefusedError as error:
         run.stop("refused", error)
     except UnsupportedError as error:

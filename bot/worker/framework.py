@@ -6,6 +6,7 @@ callables, made at start. Names that come from a program are looked up in it and
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
@@ -31,6 +32,15 @@ Read = Tuple[str, List[int], bytes]
 
 Arguments = Tuple[List[Any], Dict[str, Any]]
 Adapter = Callable[[List[Any], Dict[str, Any]], Arguments]
+
+
+_memcmp = ctypes.CDLL(None).memcmp
+_memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+def same_bytes(first: int, second: int, size: int) -> bool:
+    """Whether the ``size`` bytes at two addresses are equal."""
+    return _memcmp(first, second, size) == 0
 
 
 class UnsupportedError(Exception):

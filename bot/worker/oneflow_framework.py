@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import types
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy
 
@@ -26,6 +26,7 @@ from framework import (
     StartError,
     UnsupportedError,
     known_names,
+    same_bytes,
 )
 from host_generators import numpy_reseeder, python_reseeder
 from op_mapping import adapters, add_aliases, chain
@@ -162,10 +163,10 @@ class OneFlowFramework(Framework):
             tensor = _bfloat16(shape, address, nbytes)
             return tensor, _Snapshot(self, tensor)
         memory = self.storage(dtype, address, nbytes)
-        return oneflow.from_numpy(memory.reshape(shape)), memory
+        return oneflow.from_numpy(memory.array.reshape(shape)), memory
 
     def storage(self, dtype: str, address: int, nbytes: int) -> Any:
-        """A flat, 64-byte aligned NumPy array with a copy of the bytes."""
+        """A flat, 64-byte aligned array with a copy of the bytes."""
         kind = _NUMPY.get(dtype)
         if kind is None:
             raise UnsupportedError("oneflow %s takes no input of dtype %s" % (VERSION, dtype))
@@ -174,7 +175,8 @@ class OneFlowFramework(Framework):
         begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         start = -begin % ALIGNMENT
         ctypes.memmove(begin + start, address, nbytes)
-        return numpy.frombuffer(memory, kind, nbytes // kind.itemsize, start)
+        array = numpy.frombuffer(memory, kind, nbytes // kind.itemsize, start)
+        return _Memory(array, begin + start)
 
     def view(
         self,
@@ -189,13 +191,14 @@ class OneFlowFramework(Framework):
         """A tensor that shares the array's memory with exactly this layout."""
         if conj or neg:
             raise UnsupportedError("oneflow has no conj or neg bit")
-        if storage.dtype != _NUMPY.get(dtype):
-            raise UnsupportedError("oneflow has no alias of %s as %s" % (storage.dtype, dtype))
+        base = storage.array
+        if base.dtype != _NUMPY.get(dtype):
+            raise UnsupportedError("oneflow has no alias of %s as %s" % (base.dtype, dtype))
         last = offset + sum((n - 1) * s for n, s in zip(shape, strides))
-        if 0 not in shape and last >= storage.size:
+        if 0 not in shape and last >= base.size:
             raise RefusedError("a tensor that reaches outside its storage")
-        steps = [step * storage.itemsize for step in strides]
-        array = numpy.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
+        steps = [step * base.itemsize for step in strides]
+        array = numpy.lib.stride_tricks.as_strided(base[offset:], shape, steps)
         tensor = oneflow.from_numpy(array)
         if offset:
             self._windows.add(id(tensor))
@@ -234,8 +237,8 @@ class OneFlowFramework(Framework):
         """Whether the memory under an input no longer holds the bytes at ``address``."""
         if isinstance(storage, _Snapshot):
             return storage.changed()
-        size = storage.nbytes
-        return size > 0 and storage.tobytes() != ctypes.string_at(address, size)
+        size = storage.array.nbytes
+        return size > 0 and not same_bytes(storage.address, address, size)
 
     def shape(self, tensor: Any) -> Tuple[int, ...]:
         """The shape as a tuple."""
@@ -323,6 +326,13 @@ class OneFlowFramework(Framework):
         """OneFlow colours its messages for a terminal, and names source lines of the machine it was built on."""
         text = _OP_COUNTER.sub(r"\1", _NOISE.sub("", str(error)))
         return type(error).__name__, text.strip()
+
+
+class _Memory(NamedTuple):
+    """What inputs lie in: an array of ours, and its address, which NumPy tells slowly."""
+
+    array: Any
+    address: int
 
 
 class _Snapshot:

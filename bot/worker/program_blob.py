@@ -13,15 +13,18 @@ Place = Tuple[str, Path]
 """A name, and where within its value."""
 
 
-def split(blob: bytes) -> Tuple[bytes, int]:
-    """A blob's JSON and the offset (bytes) at which its data section starts. Raises RefusedError."""
-    if len(blob) < _LENGTH.size:
+def split(payload: bytes, begin: int, size: int) -> Tuple[bytes, int]:
+    """The JSON of the blob that lies at ``begin`` in a payload, and where in the blob its data section starts (bytes).
+
+    Raises RefusedError.
+    """
+    if size < _LENGTH.size:
         raise RefusedError("a program shorter than its length field")
-    end = _LENGTH.size + _LENGTH.unpack_from(blob)[0]
+    end = _LENGTH.size + _LENGTH.unpack_from(payload, begin)[0]
     data = end + (-end % 64)
-    if end > len(blob):
+    if end > size:
         raise RefusedError("a program whose JSON runs past its end")
-    return blob[_LENGTH.size : end], data
+    return payload[begin + _LENGTH.size : begin + end], data
 
 
 def is_whole(spec: Dict[str, Any], nbytes: int) -> bool:

@@ -18,6 +18,7 @@ from framework import (
     StartError,
     UnsupportedError,
     known_names,
+    same_bytes,
 )
 from host_generators import numpy_reseeder, python_reseeder
 from torch_names import build_table
@@ -191,7 +192,7 @@ class TorchFramework(Framework):
             return False
         if not self.on_cpu:
             storage = storage.detach().cpu()
-        return ctypes.string_at(storage.data_ptr(), size) != ctypes.string_at(address, size)
+        return not same_bytes(storage.data_ptr(), address, size)
 
     def shape(self, tensor: Any) -> Tuple[int, ...]:
         """The shape as a tuple."""
