@@ -5,110 +5,207 @@ changes -> plan -> run -> judge -> report
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Final, TypeVar
 
 from bot.carry_out import Assignment, carry_out
 from bot.changes.change import Changes
 from bot.changes.changeset import ChangeSet
-from bot.changes.find import find_changes
-from bot.changes.git_changeset import GitChangeSet
-from bot.changes.patch_changeset import PatchChangeSet
 from bot.defaults import defaults_of
 from bot.errors import OpDiffError
-from bot.plan import CHECK_DTYPES, ChangeSource, Plan, PlannedTarget
+from bot.op_costs import cost_of
+from bot.plan import CHECK_DTYPES, ChangeSource, Dtype, Plan, PlannedTarget
+from bot.programs.opinfo_source import PINNED_RELEASE
 from bot.report.results import FailOn, Results
 from bot.run_directory import RunDirectory
+from bot.sharding import Part, budget_of, parse_part, share_of, split
+from bot.subject import Subject, changed_subject, open_changes, subject_of, whole_subject
 from bot.targets.environment import Environment
+from bot.targets.job import PoolTarget
 from bot.targets.overlay import Overlay
 from bot.targets.resolve import overlay_of, resolve
 from bot.targets.target import parse_target
 from bot.workshop import Workshop
 
-OVERLAY = "overlay"
+OVERLAY: Final = "overlay"
+MAX_OPS_SHOWN: Final = 20
+T = TypeVar("T")
+WHOLE_DTYPES: tuple[Dtype, ...] = ("float32",)
+"""Of a check of all ops."""
 
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """What the user asked for; None means the framework's default."""
+    """What the user asked for; None means the configuration's value, else the framework's default.
+
+    ``budget`` is this run's own, whatever its shard; the configuration's is for all shards together. ``every``: all op
+    groups instead of a diff's.
+    """
 
     change: ChangeSource
-    candidate: str = OVERLAY
+    candidate: str | None = None
     baseline: str | None = None
     peers: tuple[str, ...] = ()
     device: str = "cpu"
     budget: float | None = None
-    seed: int = 0
-    fail_on: FailOn = "candidate"
+    seed: int | None = None
+    fail_on: FailOn | None = None
     arguments: tuple[str, ...] = ()
+    config: Path | None = None
+    ops: tuple[str, ...] = ()
+    every: bool = False
+    shard: str = ""
+    pull_request: int | None = None
 
 
-def check(request: CheckRequest, out: Path, workshop: Workshop) -> Results:
+def check(
+    request: CheckRequest, out: Path, workshop: Workshop, subject: Subject | None = None
+) -> Results:
     """Find the ops that a diff changes, run them on candidate, baseline and peers, and report. Raises OpDiffError."""
-    changeset = open_changes(request.change)
-    changes = find_changes(changeset, request.change.framework)
-    plan = plan_check(request, changes)
+    subject = subject or find_subject(request)
+    plan = plan_check(request, subject)
     with RunDirectory.create(out, plan) as directory:
-        assignment = assign(plan, changes, changeset, workshop)
-        return carry_out(assignment, directory, workshop)
+        return carry_out(assign(plan, subject, workshop), directory, workshop)
 
 
-def open_changes(source: ChangeSource) -> ChangeSet:
-    """The diff's two sides: two revisions of a repository, or a patch and a folder."""
-    if source.patch and source.source:
-        return PatchChangeSet(Path(source.patch), Path(source.source))
-    if source.base and source.head:
-        return GitChangeSet(Path(source.repository or "."), source.base, source.head)
-    raise OpDiffError(
-        "say what to check: --repo DIR --base REV --head REV, or --patch FILE --source DIR"
-    )
+def prepare(request: CheckRequest, workshop: Workshop, subject: Subject | None = None) -> None:
+    """Make every environment that a check will need, while there is a network; nothing of the pull request runs.
+
+    Raises OpDiffError, TargetError.
+    """
+    subject = subject or find_subject(request)
+    plan = plan_check(request, subject)
+    assignment = assign(plan, subject, workshop)
+    if assignment.targets:
+        resolve(parse_target(f"{PINNED_RELEASE}:cpu"), workshop.store)
 
 
-def plan_check(request: CheckRequest, changes: Changes) -> Plan:
+def find_subject(request: CheckRequest) -> Subject:
+    """What is asked to be checked. Raises OpDiffError, ChangesError."""
+    find = whole_subject if request.every else changed_subject
+    return find(request.change, request.ops, request.config)
+
+
+def plan_check(request: CheckRequest, subject: Subject) -> Plan:
     """Which ops run on which targets: the candidate, its baseline, and the peers, all on one device."""
-    framework = changes.framework
-    baseline = request.baseline or defaults_of(framework).baseline
-    peers = request.peers or defaults_of(framework).peers
-    targets = (
-        PlannedTarget(spec=f"{framework}@pr:{request.device}", role="candidate"),
-        PlannedTarget(spec=_on(baseline, request.device), role="baseline"),
-        *(PlannedTarget(spec=_on(peer, request.device)) for peer in peers),
-    )
+    config = subject.config
+    part = parse_part(request.shard) if request.shard else None
+    candidate = request.candidate or config.candidate or OVERLAY
     return Plan(
         command="check",
         arguments=request.arguments,
-        targets=targets,
-        ops=tuple(op.op for op in changes.ops),
-        dtypes=CHECK_DTYPES,
-        seed=request.seed,
-        budget=request.budget,
-        fail_on=request.fail_on,
-        candidate=request.candidate,
-        change=request.change.model_copy(update={"framework": framework}),
+        targets=_targets(request, subject, candidate),
+        ops=share_of(subject.ops, cost(subject), part),
+        dtypes=WHOLE_DTYPES if request.every else CHECK_DTYPES,
+        seed=_first(request.seed, config.seed, 0),
+        budget=_first(request.budget, _budget(subject, part)),
+        fail_on=request.fail_on or config.fail_on,
+        candidate=candidate,
+        change=subject.change,
+        config=config,
+        every=request.every,
+        device=request.device,
+        asked=request.ops,
+        shard=str(part or ""),
+        pull_request=request.pull_request,
     )
 
 
-def assign(plan: Plan, changes: Changes, changeset: ChangeSet, workshop: Workshop) -> Assignment:
+def cost(subject: Subject) -> Callable[[str], float]:
+    """The expected cost of an op group in the programs that a check of the subject runs."""
+    return partial(cost_of, float32_alone=subject.changes is None)
+
+
+def _targets(request: CheckRequest, subject: Subject, candidate: str) -> tuple[PlannedTarget, ...]:
+    framework, config = subject.framework, subject.config
+    baseline = request.baseline or config.baseline or defaults_of(framework).baseline
+    peers = request.peers or _first(config.peers, defaults_of(framework).peers)
+    others = [PlannedTarget(spec=_on(peer, request.device)) for peer in peers]
+    if subject.changes is None and candidate == OVERLAY:  # no diff: the release stands for itself
+        released = PlannedTarget(spec=_on(baseline, request.device), role="candidate")
+        return (released, *others)
+    return (
+        PlannedTarget(spec=f"{framework}@pr:{request.device}", role="candidate"),
+        PlannedTarget(spec=_on(baseline, request.device), role="baseline"),
+        *others,
+    )
+
+
+def _budget(subject: Subject, part: Part | None) -> float | None:
+    """This run's share of the configuration's budget."""
+    total = subject.config.budget
+    if total is None or part is None:
+        return total
+    shards = split(subject.ops, cost(subject), part.of)
+    return budget_of(shards[part.number - 1], shards, total)
+
+
+def _first(*values: T | None) -> T:
+    """The first that is given, else the last."""
+    return next((value for value in values if value is not None), values[-1])  # type: ignore[return-value]
+
+
+def assign(plan: Plan, subject: Subject, workshop: Workshop) -> Assignment:
     """Prepare the plan's environments, the candidate's first, and note what this candidate cannot test."""
-    progress = workshop.progress
-    progress.step(f"{len(changes.ops)} changed ops: {', '.join(plan.ops or ()) or 'none'}")
-    if not changes.ops:  # documentation, CI, tests: there is nothing to make environments for
-        notes = ("no op is changed: nothing was run", *changes.notes, *_tests(changes))
+    if subject.changes is None:
+        return _assign_whole(plan, subject, workshop)
+    changes, progress = subject.changes, workshop.progress
+    progress.step(_what_runs(plan, subject))
+    if not plan.ops:  # documentation, CI, tests: there is nothing to make environments for
+        notes = (_nothing_run(plan, subject), *changes.notes, *_tests(changes))
         return Assignment(plan, (), changes, notes, tuple(_unmapped(changes)))
     progress.step("preparing environments")
-    candidate = make_candidate(plan, changes.framework, changeset, workshop)
-    targets = tuple(
-        resolve(parse_target(target.spec), workshop.store, candidate) for target in plan.targets
-    )
+    assert subject.changeset is not None
+    candidate = make_candidate(plan, changes.framework, subject.changeset, workshop)
     return Assignment(
         plan=plan,
-        targets=targets,
+        targets=_resolved(plan, workshop, candidate),
         changes=changes,
         notes=(*changes.notes, *_carried(candidate), *_tests(changes)),
         shortfalls=tuple(_shortfalls(changes, candidate)),
-        untestable=_untestable(changes, candidate),
+        untestable={
+            op: why for op, why in _untestable(changes, candidate).items() if op in plan.ops
+        },
     )
+
+
+def _assign_whole(plan: Plan, subject: Subject, workshop: Workshop) -> Assignment:
+    """All ops: there is no diff, so that nothing can be missed of it."""
+    workshop.progress.step(_what_runs(plan, subject))
+    if not plan.ops:
+        return Assignment(plan, (), None, (_nothing_run(plan, subject),))
+    workshop.progress.step("preparing environments")
+    candidate, notes = None, ("no build was given: the release itself is the candidate",)
+    if plan.candidate and plan.candidate != OVERLAY:
+        candidate = workshop.store.prepare(plan.candidate, subject.framework, untrusted=True)
+        notes = candidate.notes
+    return Assignment(plan, _resolved(plan, workshop, candidate), None, notes)
+
+
+def _resolved(
+    plan: Plan, workshop: Workshop, candidate: Environment | Overlay | None
+) -> tuple[PoolTarget, ...]:
+    return tuple(
+        resolve(parse_target(target.spec), workshop.store, candidate) for target in plan.targets
+    )
+
+
+def _what_runs(plan: Plan, subject: Subject) -> str:
+    number = len(subject.ops)
+    whole = f"{number} changed ops" if subject.changes is not None else f"all {number} ops"
+    ops = plan.ops or ()
+    shown = ", ".join(ops[:MAX_OPS_SHOWN]) + (", ..." if len(ops) > MAX_OPS_SHOWN else "")
+    shard = f", {len(ops)} of them in shard {plan.shard}" if plan.shard else ""
+    return f"{whole}{shard}: {shown or 'none'}"
+
+
+def _nothing_run(plan: Plan, subject: Subject) -> str:
+    if subject.ops:
+        return f"shard {plan.shard} has no op to run: there are {len(subject.ops)} ops in all"
+    return "no op is changed: nothing was run"
 
 
 def make_candidate(
@@ -126,11 +223,15 @@ def make_candidate(
 def resume_assignment(plan: Plan, workshop: Workshop) -> Assignment:
     """The assignment of an interrupted check, from its plan alone."""
     assert plan.change is not None
-    changeset = open_changes(plan.change)
-    changes = find_changes(changeset, plan.change.framework)
-    if tuple(op.op for op in changes.ops) != plan.ops:
+    if plan.every:
+        subject = whole_subject(plan.change, plan.asked)
+        subject = replace(subject, config=plan.config)
+    else:
+        subject = subject_of(plan.change, open_changes(plan.change), plan.config, plan.asked)
+    part = parse_part(plan.shard) if plan.shard else None
+    if share_of(subject.ops, cost(subject), part) != plan.ops:
         raise OpDiffError("the diff is no longer the one that this run began with: start anew")
-    return assign(plan, changes, changeset, workshop)
+    return assign(plan, subject, workshop)
 
 
 def _on(spec: str, device: str) -> str:

@@ -27,19 +27,21 @@ from bot.failing import result_of
 from bot.github.state import Decision, Fingerprint
 from bot.oracle.finding import Kind, Verdict
 from bot.path_globs import check_glob
-from bot.plan import MAX_SEED
 from bot.report.results import FailOn, FindingRow, Results
 from bot.report.rows import clip, note_rows
+from bot.sharding import MAX_SHARDS
 from bot.targets.target import DEVICES, parse_target
 from bot.yaml_lines import YamlError, parse_yaml
 
 CONFIG_PATH: Final = ".github/opdiff.yml"
 MAX_CONFIG_BYTES: Final = 256 << 10
 MAX_RULES: Final = 1_000
-MAX_SHARDS: Final = 256
-"""GitHub's own limit of jobs in one matrix."""
+MAX_SEED: Final = 2**32 - 1
 MAX_BUDGET: Final = 7 * 86_400.0
 CONFIG_VERSION: Final = 1
+
+
+_EXCUSES: Final[dict[str, str]] = {"accept": "accepted", "ignore": "ignored"}
 
 
 class ConfigError(OpDiffError):
@@ -212,15 +214,15 @@ def apply_config(
 ) -> Results:
     """The results with ``ignored`` set by the configuration and by people's decisions, and the result that follows.
 
-    Pure, and the same when applied twice. An ``accept`` decision makes its finding an expected change; ``ignore`` and
-    ``wrong`` decisions alone excuse nothing (the one asks for a change of the configuration, the other is counted).
+    Pure, and the same when applied twice. ``accept`` (an expected change) and ``ignore`` excuse their finding on this
+    pull request, the last of them tells why; ``wrong`` is counted, and excuses nothing.
     A rule whose last day is over ignores nothing, and a note says so where it would have mattered. ``today`` is in UTC.
     """
-    accepted = {d.fingerprint: d for d in decisions if d.verb == "accept" and d.fingerprint}
+    decided = {d.fingerprint: d for d in decisions if d.verb in _EXCUSES and d.fingerprint}
     findings: list[FindingRow] = []
     expired: list[str] = []
     for row in results.findings:
-        reason = _accepted(accepted[row.fingerprint]) if row.fingerprint in accepted else None
+        reason = _decided(decided[row.fingerprint]) if row.fingerprint in decided else None
         matching = [rule for rule in config.ignore if rule.matches(row)]
         holding = [rule for rule in matching if rule.until is None or today <= rule.until]
         if reason is None and holding:
@@ -240,9 +242,9 @@ def apply_config(
     )
 
 
-def _accepted(decision: Decision) -> str:
+def _decided(decision: Decision) -> str:
     reason = f": {decision.reason}" if decision.reason else ""
-    return clip(f"accepted by {decision.author}{reason}")
+    return clip(f"{_EXCUSES[decision.verb]} by {decision.author}{reason}")
 
 
 def _expired(row: FindingRow, rule: IgnoreRule) -> str:

@@ -6,6 +6,7 @@ from typing import Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from bot.config import MAX_SEED, Config
 from bot.report.results import FailOn
 from bot.targets.target import names_a_path
 
@@ -16,7 +17,6 @@ Source = Literal["opinfo", "moduleinfo"]
 Dtype = Literal[
     "float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool", "complex64",
 ]  # fmt: skip
-MAX_SEED: Final = 2**32 - 1
 ALL_KINDS: Final = ("sample", "reference", "error")
 ALL_FORMS: Final = ("function", "method", "inplace", "module")
 DEFAULT_SOURCES: Final[tuple[Source, ...]] = get_args(Source)
@@ -65,6 +65,10 @@ class Plan(_Model):
     )
     change: ChangeSource | None = None
     pull_request: int | None = Field(default=None, ge=1)
+    config: Config = Config()
+    every: bool = False  # all op groups were asked for, of which ``ops`` are this run's
+    device: str = ""  # of a check: what it was asked for
+    asked: tuple[str, ...] = ()  # ops that a person named beside those that the diff shows
     shard: str = Field(default="", pattern=r"^([1-9][0-9]*/[1-9][0-9]*)?$")
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ from datetime import datetime
 from importlib.metadata import version
 
 from bot.changes.change import Changes
+from bot.config import apply_config
 from bot.failing import result_of
 from bot.measure import Measured
 from bot.oracle.coverage import NOT_OFFERED, Coverage
@@ -58,9 +59,9 @@ def summarise(story: Story) -> Results:
     findings = story.settlement.findings
     shortfalls = [*story.shortfalls, *_shortfalls(story, coverage)]
     rows = tuple(finding_row(finding) for finding in findings)
-    return Results(
+    results = Results(
         result=result_of(rows, story.plan.fail_on, bool(shortfalls)),
-        fail_on=story.plan.fail_on,
+        configured_fail_on=story.plan.config.fail_on,
         run=_run_facts(story),
         targets=_targets(story),
         changes=_changes(story),
@@ -70,6 +71,8 @@ def summarise(story: Story) -> Results:
         notes=note_rows([*shortfalls, *_isolation(story), *story.notes]),
         shortfalls=note_rows(shortfalls),
     )
+    config = story.plan.config.model_copy(update={"fail_on": story.plan.fail_on})
+    return apply_config(results, config, (), story.finished.date())
 
 
 def _changes(story: Story) -> ChangesRow | None:
@@ -94,6 +97,7 @@ def _run_facts(story: Story) -> RunFacts:
         threads=_threads(ready.get("threads")),
         budget_seconds=story.plan.budget,
         shard=story.plan.shard,
+        device=story.plan.device,
     )
 
 
@@ -213,11 +217,16 @@ def _shortfalls(story: Story, coverage: Sequence[OpCoverage]) -> Iterable[str]:
     """Why the run did only part of its job. With all ops asked for, what a framework lacks is no shortfall."""
     if story.measured.out_of_time:
         yield f"the budget of {story.plan.budget:g} s ended before everything had run"
-    if story.plan.ops is None:
+    if story.plan.ops is None or story.plan.every:
         if not story.measured.compared["compared"]:
             yield "nothing was compared: no program ran on two targets"
         return
     wanted: set[str] = {*story.ops, *story.untestable}
     for row in coverage:
         if not row.tested and row.op in wanted:
-            yield f"{row.op} is not tested: {row.reason}"
+            yield f"{not_tested(row.op)}{row.reason}"
+
+
+def not_tested(op: str) -> str:
+    """How the shortfall of an op begins; a merge takes it away where another shard tested the op."""
+    return f"{op} is not tested: "

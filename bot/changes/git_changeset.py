@@ -44,6 +44,11 @@ def _environment() -> dict[str, str]:
     }
 
 
+def _last_line(errors: bytes) -> str:
+    """git's last words."""
+    return (errors.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+
+
 class GitChangeSet:
     """The diff merge-base(base, head)..head of a repository (with or without a work tree, shallow or not).
 
@@ -55,25 +60,41 @@ class GitChangeSet:
         self.notes: tuple[str, ...] = ()
         if not repository.is_dir():
             raise ChangesError(f"{repository} is not a folder; give --repo the path of a clone")
-        if self._try("rev-parse", "--git-dir") is None:
-            raise ChangesError(
-                f"{repository} is not a git repository; give --repo a clone, or use --patch and --source"
-            )
-        wanted, self.head_revision = self._commit(base), self._commit(head)
-        merge_base = self._try("merge-base", wanted, self.head_revision)
+        self._open_repository()
+        self.base_commit, self.head_revision = self._commit(base), self._commit(head)
+        merge_base = self._try("merge-base", self.base_commit, self.head_revision)
         if merge_base is None:
             self.notes = (
                 f"no merge base of {base} and {head} is in this clone (shallow?): compared {base} itself",
             )
-        self.base_revision = merge_base.decode().strip() if merge_base else wanted
+        self.base_revision = merge_base.decode().strip() if merge_base else self.base_commit
         self._objects: _ObjectReader | None = None
         self._read = lru_cache(maxsize=4096)(self._read_uncached)
 
+    def _open_repository(self) -> None:
+        """Raise ChangesError unless git can read the repository, with git's own words where it is damaged."""
+        done = self._run("rev-parse", "--git-dir")
+        if done.returncode == 0:
+            return
+        said = _last_line(done.stderr)
+        if "not a git repository" in said:
+            raise ChangesError(
+                f"{self.repository} is not a git repository; give --repo a clone, or use --patch and --source"
+            )
+        raise ChangesError(
+            f"git cannot read the repository {self.repository}: {said}; repair it, or clone it anew"
+        )
+
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            ["git", *HARDENING, "-C", str(self.repository), *arguments],
-            stdin=subprocess.DEVNULL, capture_output=True, env=_environment(), check=False,
-        )  # fmt: skip
+        try:
+            return subprocess.run(
+                ["git", *HARDENING, "-C", str(self.repository), *arguments],
+                stdin=subprocess.DEVNULL, capture_output=True, env=_environment(), check=False,
+            )  # fmt: skip
+        except OSError as error:
+            raise ChangesError(
+                f"git does not start ({error.strerror}): install git and have it on PATH, or use --patch and --source"
+            ) from None
 
     def _try(self, *arguments: str) -> bytes | None:
         done = self._run(*arguments)
@@ -82,8 +103,8 @@ class GitChangeSet:
     def _output(self, *arguments: str) -> bytes:
         done = self._run(*arguments)
         if done.returncode != 0:
-            last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
-            raise ChangesError(f"git {arguments[0]} in {self.repository} failed: {last}")
+            said = _last_line(done.stderr)
+            raise ChangesError(f"git {arguments[0]} in {self.repository} failed: {said}")
         return done.stdout
 
     def _commit(self, revision: str) -> str:
@@ -95,6 +116,23 @@ class GitChangeSet:
                 f"fetch it first (git fetch origin {revision}) or name another one"
             )
         return found.decode().strip()
+
+    def file_of_base(self, path: str, limit: int) -> bytes | None:
+        """A file's bytes in the base commit itself (not the merge base), or None when it is not there.
+
+        Raises ChangesError for a link, a folder, or more than ``limit`` bytes.
+        """
+        found = self._output("ls-tree", "-z", "--full-tree", self.base_commit, "--", path)
+        if not found:
+            return None
+        mode, kind, name = found.split(b"\t", 1)[0].decode().split(" ", 2)
+        where = f"{path} of {self.base_commit[:12]}"
+        if kind != "blob" or mode == SYMLINK:
+            raise ChangesError(f"{where} is not a plain file")
+        size = self._output("cat-file", "-s", name)
+        if int(size) > limit:
+            raise ChangesError(f"{where} has more than the {limit} bytes that are read")
+        return self._output("cat-file", "blob", name)
 
     @property
     def files(self) -> tuple[ChangedFile, ...]:

@@ -11,9 +11,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NoReturn
+from typing import Annotated, Any, Final, Literal, NoReturn, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import core_schema
 
 from bot.atomic_file import write_atomically
 from bot.oracle.finding import Confidence, FindingStatus, Kind, Verdict
@@ -24,7 +33,8 @@ MAX_RESULTS_BYTES: Final = 64 << 20
 MAX_TEXT: Final = 4_000
 MAX_ROWS: Final = 100_000
 MAX_NOTES: Final = 10_000
-MAX_JSON_VALUES: Final = 3_000_000
+MAX_JSON_VALUES: Final = 1_000_000  # a finding has about a hundred
+MAX_KEYS: Final = 10_000  # of one object
 MAX_DIGITS: Final = 20  # of an integer of 64 bits
 MAX_LINES: Final = 100
 MAX_SHARDS: Final = 1_000
@@ -47,10 +57,31 @@ class ResultsError(ValueError):
     """A results file cannot be read; the message is one line and says what to do."""
 
 
+def _fail_fast(schema: Any) -> None:
+    if isinstance(schema, dict):
+        node = cast("dict[str, Any]", schema)
+        if node.get("type") == "tuple":
+            node["fail_fast"] = True
+        for inner in node.values():
+            _fail_fast(inner)
+    elif isinstance(schema, list | tuple):
+        for inner in cast("list[Any]", schema):
+            _fail_fast(inner)
+
+
 class Row(BaseModel):
-    """A frozen row that refuses unknown fields."""
+    """A frozen row that refuses unknown fields; a list of rows is refused at its first fault."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """The model's schema in which every tuple fails fast: a million faults would be kept, to show one."""
+        schema = handler(source)
+        _fail_fast(schema)
+        return schema
 
 
 class RunFacts(Row):
@@ -75,6 +106,8 @@ class RunFacts(Row):
     """The time budget, when one was set."""
     shard: Name = ""
     """Which share of the op groups this run took, such as ``2/4``; empty when it took all."""
+    device: Name = ""
+    """The device that a check was asked for; empty for ``opdiff run`` and for a merged report."""
 
 
 class TargetFacts(Row):
@@ -317,6 +350,8 @@ class Results(Row):
     """``clean`` (exit code 0), ``incomplete`` (1) or ``findings`` (2)."""
     fail_on: FailOn = "any"
     """Which findings make the result ``findings``: the candidate's, any, or never."""
+    configured_fail_on: FailOn = "candidate"
+    """What the configuration says of that, where this run was told otherwise; a merge goes by it."""
     run: RunFacts
     targets: tuple[TargetFacts, ...] = Field(default=(), max_length=100)
     changes: ChangesRow | None = None
@@ -374,14 +409,20 @@ def parse_results(raw: bytes, where: str = "results.json") -> Results:
 
 
 def parse_json_object(raw: bytes, where: str) -> dict[str, Any]:
-    """A JSON object of at most MAX_JSON_VALUES values, without NaN, infinities and integers over 64 bits.
+    """A JSON object, without NaN, infinities, integers over 64 bits, and keys that come twice.
 
-    Bounded, for a text of empty lists takes twenty times its size in memory. Raises ResultsError.
+    Bounded by MAX_JSON_VALUES and MAX_KEYS, for a text of empty lists takes many times its size in memory. Raises
+    ResultsError.
     """
     if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MAX_JSON_VALUES:
         raise ResultsError(f"{where} holds more than the {MAX_JSON_VALUES} values that are read")
     try:
-        fields = json.loads(raw, parse_constant=_refuse_constant, parse_int=_bounded_int)
+        fields = json.loads(
+            raw,
+            parse_constant=_refuse_constant,
+            parse_int=_bounded_int,
+            object_pairs_hook=_bounded_object,
+        )
     except (ValueError, RecursionError) as error:
         raise ResultsError(f"{where} is not JSON: {str(error)[:200]}") from None
     if not isinstance(fields, dict):
@@ -399,6 +440,13 @@ def first_problem(error: ValidationError) -> str:
 def _finite(value: Any) -> Any:
     json.dumps(value, allow_nan=False)  # ValueError for what JSON does not have
     return value
+
+
+def _bounded_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs) or len(pairs) > MAX_KEYS:
+        raise ValueError(f"an object has a key twice, or more than {MAX_KEYS} keys")
+    return fields
 
 
 def _bounded_int(digits: str) -> int:

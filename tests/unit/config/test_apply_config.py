@@ -98,7 +98,7 @@ def test_an_ended_rule_that_matters_not_is_not_spoken_of() -> None:
     ("verb", "result", "ignored"),
     [
         ("accept", "clean", "accepted by ada: it is meant"),
-        ("ignore", "findings", None),  # asks for a change of the configuration
+        ("ignore", "clean", "ignored by ada: it is meant"),
         ("wrong", "findings", None),  # counted, and excuses nothing
         ("draft", "findings", None),
     ],
@@ -107,6 +107,12 @@ def test_decisions(verb: str, result: str, ignored: str | None) -> None:
     said = decision(verb, reason="it is meant")
     found = apply_config(results(row(A)), Config(), [said], TODAY)
     assert (found.result, found.findings[0].ignored) == (result, ignored)
+
+
+def test_the_last_decision_counts() -> None:
+    said = [decision("accept"), decision("ignore", comment=2, author="bob", reason="later")]
+    found = apply_config(results(row(A)), Config(), said, TODAY)
+    assert found.findings[0].ignored == "ignored by bob: later"
 
 
 def test_a_decision_on_another_finding_changes_nothing() -> None:

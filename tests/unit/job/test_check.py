@@ -9,10 +9,12 @@ from rich.console import Console
 
 from bot.changes.change import ChangedLines, ChangedOp, Changes
 from bot.check import CheckRequest, assign, check, plan_check
+from bot.config import Config
 from bot.plan import ChangeSource
 from bot.progress import Progress
 from bot.report.results import read_results
 from bot.run import resume
+from bot.subject import Subject
 from bot.targets.environment import Environment
 from bot.targets.environment_store import EnvironmentStore
 from bot.targets.overlay import NotCarried, Overlay
@@ -83,8 +85,9 @@ def test_what_the_release_lacks_is_not_tested_by_its_overlay(
             ChangedOp("exp", "direct", (), (), (), in_python=False),
         ),
     )
-    plan = plan_check(CheckRequest(ChangeSource()), changes)
-    assignment = assign(plan, changes, None, workshop)  # type: ignore[arg-type]
+    ops = tuple(op.op for op in changes.ops)
+    subject = Subject(ChangeSource(), "torch", Config(), ops, changes, object())  # type: ignore[arg-type]
+    assignment = assign(plan_check(CheckRequest(ChangeSource()), subject), subject, workshop)
     assert set(assignment.untestable) == {"sum", "exp"}
     assert assignment.untestable["sum"].startswith("torch/newer.py is changed, and the release has")
     assert assignment.shortfalls == ("torch/newer.py was not tested: the release has no such file",)

@@ -288,7 +288,7 @@ def test_an_interruption_through_typer_is_no_exit_code_of_its_own(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bot.cli.list_ops", interrupted)
+    monkeypatch.setattr("bot.cli_run.list_ops", interrupted)
     monkeypatch.setattr("sys.argv", ["opdiff", "ops"])
     assert _exit_code(lambda: app(standalone_mode=False)) == 1
     assert capsys.readouterr().err.startswith("interrupted; what was measured is kept")

@@ -1,0 +1,158 @@
+"""``opdiff run``, ``opdiff ops`` and ``opdiff replay``: ops by name, on targets by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bot.cli_options import (
+    DEFAULT_OUT,
+    BudgetOption,
+    JsonOption,
+    OutOption,
+    QuietOption,
+    SeedOption,
+    arguments,
+    open_workshop,
+    plain_console,
+    print_json,
+    show,
+    split_commas,
+)
+from bot.errors import OpDiffError
+from bot.exit_codes import ExitCode
+from bot.ops_table import list_ops
+from bot.plan import CHECK_DTYPES, DEFAULT_SOURCES, Dtype, Plan, PlannedTarget, Source
+from bot.replaying import print_replay, replay_finding, replay_json
+from bot.run import resume as resume_run
+from bot.run import run as run_plan
+
+
+def _two_targets(given: list[str] | None) -> list[str]:
+    if not given or len(given) < 2:
+        raise OpDiffError(
+            "give at least two targets: --target torch==2.13.0:cpu --target oneflow==0.9.0:cpu"
+        )
+    return given
+
+
+def _ops(given: list[str] | None, every: bool) -> tuple[str, ...] | None:
+    if bool(given) == every:
+        raise OpDiffError("say what to run: --op OP (may be given often), or --all")
+    if not given:
+        return None
+    ops = split_commas(given)
+    if not ops:
+        raise OpDiffError("--op names no op: see `opdiff ops`")
+    return ops
+
+
+def _sources(given: list[str] | None) -> tuple[Source, ...]:
+    wanted = split_commas(given) or DEFAULT_SOURCES
+    for source in wanted:
+        if source not in DEFAULT_SOURCES:
+            raise OpDiffError(
+                f"source {source!r} is not one of this version: {', '.join(DEFAULT_SOURCES)}"
+            )
+    return tuple(source for source in DEFAULT_SOURCES if source in wanted)
+
+
+def _dtypes(given: list[str] | None, every: bool) -> tuple[Dtype, ...]:
+    wanted = split_commas(given) or (("float32",) if every else ("all",))
+    for dtype in wanted:
+        if dtype not in (*CHECK_DTYPES, "all"):
+            raise OpDiffError(f"dtype {dtype!r} is none of {', '.join(CHECK_DTYPES)}, all")
+    return tuple(dtype for dtype in CHECK_DTYPES if dtype in wanted or "all" in wanted)
+
+
+def run(
+    op: Annotated[list[str] | None, typer.Option("--op", help="An op; may be given often.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All ops of the sources.")] = False,
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", help="REQUIREMENT[:DEVICE[:OPTIONS]]; at least two."),
+    ] = None,
+    source: Annotated[list[str] | None, typer.Option(help="opinfo, moduleinfo.")] = None,
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(help="dtypes by comma, or all. Default: float32; with --op: all."),
+    ] = None,
+    budget: BudgetOption = None,
+    seed: SeedOption = 0,
+    out: OutOption = DEFAULT_OUT,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Go on with the interrupted run in this folder, as it was planned."),
+    ] = None,
+    allow_paths: Annotated[
+        bool,
+        typer.Option(
+            "--allow-paths",
+            help="With --resume: the folder is my own, it may name interpreters and wheels by path.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run ops on two or more targets and report where they differ."""
+    if resume is not None:
+        if op or every or target or source or dtype or seed or budget is not None:
+            raise OpDiffError(
+                "--resume goes on as planned: give no --op, --all, --target, --source, --dtype, --seed or --budget"
+            )
+        with open_workshop(quiet) as workshop:
+            results = resume_run(resume, workshop, allow_paths)
+        show(results, resume, as_json)
+        raise typer.Exit(results.exit_code)
+    plan = Plan(
+        command="run",
+        arguments=arguments(),
+        targets=tuple(PlannedTarget(spec=spec) for spec in _two_targets(target)),
+        ops=_ops(op, every),
+        sources=_sources(source),
+        dtypes=_dtypes(dtype, every),
+        seed=seed,
+        budget=budget,
+    )
+    with open_workshop(quiet) as workshop:
+        results = run_plan(plan, out, workshop)
+    show(results, out, as_json)
+    raise typer.Exit(results.exit_code)
+
+
+def ops(
+    framework: Annotated[
+        str | None,
+        typer.Option("--framework", help="Whose names to look up: a framework or a requirement."),
+    ] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """List the ops that programs exist for and, with --framework, which of them it has."""
+    with open_workshop(quiet) as workshop:
+        table = list_ops(workshop, framework)
+    if as_json:
+        print_json(table.to_json())
+    else:
+        table.print(plain_console())
+
+
+def replay(
+    finding: Annotated[Path, typer.Argument(help="A finding's folder.")],
+    candidate: Annotated[
+        str | None,
+        typer.Option(help="What to use for the candidate: a wheel, a requirement or python=/path."),
+    ] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run one finding's program again on its targets and say whether it still differs (exit code 2) or not (0)."""
+    with open_workshop(quiet) as workshop:
+        shown = replay_finding(finding, workshop, candidate)
+    if as_json:
+        print_json(replay_json(shown))
+    else:
+        print_replay(plain_console(), shown)
+    raise typer.Exit(ExitCode.FINDINGS if shown.differs else ExitCode.CLEAN)

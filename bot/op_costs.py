@@ -1,0 +1,162 @@
+"""What op groups cost to run, before anything has run: ``op_costs.yml``, the same on every machine.
+
+A plan and its shards split the op groups on different machines, whatever their caches hold; so the costs come from a file
+that is shipped with OpDiff and not from an environment. ``python -m bot.op_costs`` writes it anew for another pinned
+release (about an hour of tracing on one core).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from rich.console import Console
+
+from bot.atomic_file import write_atomically
+from bot.plan import CHECK_DTYPES
+from bot.programs.op_groups import group_of
+from bot.programs.op_index import short_name
+from bot.programs.opinfo_source import PINNED_RELEASE, OpInfoSource
+from bot.programs.source import SourceCounts, SourceEntry, SourceRequest
+from bot.progress import Progress
+from bot.targets.environment_store import EnvironmentStore
+from bot.workshop import Workshop
+
+FILE: Final = Path(__file__).with_name("op_costs.yml")
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same, much quicker
+START_COST: Final = 1.0
+"""Of any op, so that ops without programs are spread too."""
+
+Row = tuple[
+    Annotated[int, Field(ge=0)],
+    Annotated[float, Field(ge=0, allow_inf_nan=False)],
+    Annotated[int, Field(ge=0)],
+    Annotated[float, Field(ge=0, allow_inf_nan=False)],
+]
+
+
+class OpCosts(BaseModel):
+    """``op_costs.yml``: the op groups that programs exist for, each with its cost.
+
+    A row: programs in all dtypes of a check, the seconds that tracing them took (inputs made, the op run once, on one
+    thread), and both for float32 alone.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: str
+    release: str
+    groups: dict[str, Row]
+
+
+@cache
+def op_costs() -> OpCosts:
+    """The shipped costs. Raises ValueError for a file that does not add up."""
+    return load_op_costs(FILE.read_text(encoding="utf-8"))
+
+
+def load_op_costs(text: str) -> OpCosts:
+    """Costs from the YAML text. Raises ValueError (pydantic's too)."""
+    try:
+        return OpCosts.model_validate(yaml.load(text, _LOADER))
+    except ValidationError as error:
+        raise ValueError(f"{FILE.name}: {error}") from None
+
+
+def cost_of(op: str, *, float32_alone: bool = False) -> float:
+    """The expected cost of an op group, in programs of average length."""
+    programs, _, few, _ = op_costs().groups.get(op, (0, 0.0, 0, 0.0))
+    return START_COST + (few if float32_alone else programs)
+
+
+def known_ops() -> tuple[str, ...]:
+    """Every op group that programs exist for, sorted."""
+    return tuple(sorted(op_costs().groups))
+
+
+def known_op(name: str) -> str:
+    """The op group that a person means by ``softplus``, ``torch.add``, ``nn.Softplus`` or ``Tensor.add_``.
+
+    A name of which no group is known, or several, is a group of its own: no program exists for it, and the report
+    says so.
+    """
+    plain = name.strip().removeprefix("torch.")
+    group = group_of(plain)
+    if group in op_costs().groups or "." in plain:
+        return group
+    found = _short_names().get(short_name(plain), ())
+    return found[0] if len(found) == 1 else group
+
+
+@cache
+def _short_names() -> dict[str, tuple[str, ...]]:
+    names: dict[str, tuple[str, ...]] = {}
+    for group in known_ops():
+        short = short_name(group)
+        names[short] = (*names.get(short, ()), group)
+    return names
+
+
+def measured_costs(source: OpInfoSource) -> dict[str, Row]:
+    """The rows of ``op_costs.yml``, by tracing everything that the source has."""
+    index = source.index()
+    entries = {entry: _entry_cost(entry, source) for entry in source.entries()}
+    return {group: _sum(entries[e] for e in index.entries_of(group)) for group in index.groups}
+
+
+def _entry_cost(entry: SourceEntry, source: OpInfoSource) -> Row:
+    others = tuple(d for d in CHECK_DTYPES if d != "float32" and d in entry.dtypes)
+    narrow = tuple(d for d in ("float32",) if d in entry.dtypes)
+    few, few_seconds = _traced(
+        SourceRequest(entry, narrow), source
+    )  # error inputs have dtypes of their own
+    more, more_seconds = _traced(SourceRequest(entry, others, ("sample", "reference")), source)
+    return few + more, few_seconds + more_seconds, few, few_seconds
+
+
+def _traced(request: SourceRequest, source: OpInfoSource) -> tuple[int, float]:
+    began = time.perf_counter()
+    programs = sum(1 for _ in source.programs([request], SourceCounts()))
+    return programs, time.perf_counter() - began
+
+
+def _sum(rows: Iterable[Row]) -> Row:
+    columns = list(zip(*rows, strict=True))
+    return (
+        sum(columns[0]), round(sum(columns[1]), 2), sum(columns[2]), round(sum(columns[3]), 2)
+    )  # fmt: skip
+
+
+def op_costs_text(rows: dict[str, Row]) -> str:
+    """The text of ``op_costs.yml``."""
+    return "".join(_lines(rows))
+
+
+def _lines(rows: dict[str, Row]) -> Iterator[str]:
+    yield "# What each op group costs. Written by `python -m bot.op_costs`; see bot/op_costs.py.\n"
+    yield "# group: [programs in all dtypes of a check, seconds to trace them, programs in float32, seconds]\n"
+    yield f"source: OpInfos and ModuleInfos of {PINNED_RELEASE}, traced on one thread\n"
+    yield f"release: {PINNED_RELEASE}\n"
+    yield "groups:\n"
+    for group, (programs, seconds, few, few_seconds) in sorted(rows.items()):
+        yield f"  {group}: [{programs}, {seconds:.2f}, {few}, {few_seconds:.2f}]\n"
+
+
+def main() -> None:
+    """Write ``op_costs.yml`` anew."""
+    progress = Progress(Console(stderr=True), quiet=False)
+    with (
+        EnvironmentStore(progress=progress.note) as store,
+        Workshop(store, progress).source() as source,
+    ):
+        text = op_costs_text(measured_costs(source))
+    write_atomically(FILE, text.encode())
+
+
+if __name__ == "__main__":
+    main()

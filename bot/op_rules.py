@@ -1,0 +1,112 @@
+"""Ops beside those that the diff's reader proves: what the configuration states of files, and what a person names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from bot.changes.change import ChangedLines, ChangedOp, Changes
+from bot.changes.changeset import ChangedFile
+from bot.changes.file_text import printable_path
+from bot.config import CONFIG_PATH, OpRule
+from bot.errors import OpDiffError
+from bot.op_costs import known_op
+from bot.path_globs import glob_matches
+
+STATED: Final = f"stated in {CONFIG_PATH}"
+MAX_LINES_PER_OP: Final = 100
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,199}", re.ASCII)
+
+
+@dataclass
+class _Stated:
+    """One op that rules name, with the files that they name it for."""
+
+    name: str
+    files: list[ChangedFile] = field(default_factory=list[ChangedFile])
+
+
+def with_rules(changes: Changes, files: Sequence[ChangedFile], rules: Sequence[OpRule]) -> Changes:
+    """The changes with what rules state of the changed files.
+
+    Ops are added, never taken away: what is proven stays. A file that a rule matches is not unmapped any more, and a
+    note says what was stated of it.
+    """
+    stated: dict[str, _Stated] = {}
+    notes: dict[str, None] = {}
+    matched: set[str] = set()
+    for file in files:
+        for rule in rules:
+            if not _matches(rule, file):
+                continue
+            shown = printable_path(file.path)
+            matched.add(shown)
+            ops = dict.fromkeys(known_op(name) for name in rule.ops)
+            notes[f"{shown}: changes {', '.join(ops) or 'no op'}, as {STATED}"] = None
+            for name, op in zip(rule.ops, map(known_op, rule.ops), strict=True):
+                one = stated.setdefault(op, _Stated(name))
+                if file not in one.files:
+                    one.files.append(file)
+    proven = {op.op for op in changes.ops}
+    added = [_stated_op(op, one) for op, one in stated.items() if op not in proven]
+    return replace(
+        changes,
+        ops=_sorted([*changes.ops, *added]),
+        unmapped=tuple(entry for entry in changes.unmapped if entry.file not in matched),
+        notes=(*changes.notes, *notes),
+    )
+
+
+def with_asked(changes: Changes, asked: Sequence[str]) -> Changes:
+    """The changes with ops that a person named (``--op``, ``/opdiff run``). Raises OpDiffError for what is no name."""
+    present = {op.op for op in changes.ops}
+    added: dict[str, ChangedOp] = {}
+    for name, op in zip(asked, asked_ops(asked), strict=True):
+        if op not in present:
+            path = (f"{name} was asked for by name",)
+            added.setdefault(op, ChangedOp(op, "direct", (name,), path))
+    return replace(changes, ops=_sorted([*changes.ops, *added.values()]))
+
+
+def asked_ops(asked: Sequence[str]) -> tuple[str, ...]:
+    """The op groups of names, one for each. Raises OpDiffError for what is no name."""
+    for name in asked:
+        if not _NAME.fullmatch(name):
+            raise OpDiffError(f"--op {name[:80]!a} is no op's name: see `opdiff ops`")
+    return tuple(known_op(name) for name in asked)
+
+
+def _matches(rule: OpRule, file: ChangedFile) -> bool:
+    paths = [path for path in (file.old, file.new) if path]
+    return any(glob_matches(glob, path) for glob in rule.paths for path in paths)
+
+
+def _stated_op(op: str, stated: _Stated) -> ChangedOp:
+    lines = [line for file in stated.files for line in _lines(file)]
+    return ChangedOp(
+        op=op,
+        how="direct",
+        aliases=(stated.name,),
+        path=tuple(f"{printable_path(f.path)} changes {op}, as {STATED}" for f in stated.files),
+        lines=tuple(lines)[:MAX_LINES_PER_OP],
+        in_python=all(file.path.endswith(".py") for file in stated.files),
+    )
+
+
+def _lines(file: ChangedFile) -> list[ChangedLines]:
+    """The changed lines of a file on the head side, as runs."""
+    if file.new is None:
+        return []
+    runs: list[ChangedLines] = []
+    for line in file.new_lines:
+        if runs and runs[-1].last == line - 1:
+            runs[-1] = replace(runs[-1], last=line)
+        else:
+            runs.append(ChangedLines(printable_path(file.new), line, line))
+    return runs
+
+
+def _sorted(ops: Sequence[ChangedOp]) -> tuple[ChangedOp, ...]:
+    return tuple(sorted(ops, key=lambda op: op.op))
