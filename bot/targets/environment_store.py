@@ -32,6 +32,7 @@ from bot.targets.stored_environment import (
     LAYOUT,
     Construction,
     Description,
+    is_changed,
     is_usable,
     key_of,
     read_description,
@@ -115,6 +116,7 @@ class EnvironmentStore:
         self._start = start
         self._probe = probe
         self._environ = environ
+        self._checked: set[Path] = set()
 
     def __enter__(self) -> EnvironmentStore:
         return self
@@ -241,6 +243,8 @@ class EnvironmentStore:
         if not is_usable(entry.folder):
             says = f"its Python {description.python} in {description.base_prefix} is gone: {remake}"
             return Diagnosis(entry.name, False, says)
+        if is_changed(entry.folder):
+            return Diagnosis(entry.name, False, f"files were changed after it was made: {remake}")
         if description.origin == "wheel":
             says = f"{description.framework} {description.version}, not started: a wheel's code runs in a sandbox only"
             return Diagnosis(entry.name, True, says)
@@ -300,8 +304,19 @@ class EnvironmentStore:
             for key in self._keys(build):
                 folder = cache.open(key, is_usable)
                 if folder is not None:
+                    self._check(folder, build)
                     return folder
         return None
+
+    def _check(self, folder: Path, build: Build) -> None:
+        """Raise TargetError for an environment whose code was changed. Each is looked at once."""
+        if folder not in self._checked:
+            if is_changed(folder):
+                raise TargetError(
+                    f"{build.spec}: files in {folder} were changed after it was made:"
+                    f" opdiff envs prepare --again '{build.spec}'"
+                )
+            self._checked.add(folder)
 
     def _remove(self, build: Build) -> None:
         self._folders.close()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import re
 import shutil
+import stat
 import sys
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from packaging.utils import canonicalize_name
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
+from bot.targets.code_digest import code_digest
 from bot.targets.environment import Environment
 from bot.targets.environment_spec import Build
 from bot.targets.inspection import import_framework
@@ -23,6 +26,7 @@ from bot.targets.interpreters import Interpreter, seen_by
 from bot.targets.starting import Start
 
 DESCRIPTION = "opdiff-environment.json"
+MAX_DESCRIPTION_BYTES = 1 << 20
 LAYOUT = 1  # a change here makes every environment anew
 
 
@@ -43,6 +47,15 @@ class Description(BaseModel):
     library_paths: tuple[str, ...]  # below the environment
     installed: tuple[str, ...]  # name-version of every distribution
     notes: tuple[str, ...] = ()
+    code: str = ""  # of its files when it was made; "" for one made before that was written down
+
+    @field_validator("library_paths")
+    @classmethod
+    def _lie_below(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        for path in paths:
+            if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+                raise ValueError("a library folder lies outside of the environment")
+        return paths
 
 
 def key_of(build: Build, python: str, torch_backend: str | None) -> str:
@@ -63,17 +76,35 @@ def key_of(build: Build, python: str, torch_backend: str | None) -> str:
 def read_description(folder: Path) -> Description | None:
     """What is written down about an environment, or None when nothing readable is."""
     try:
-        return Description.model_validate_json((folder / DESCRIPTION).read_bytes())
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(folder / DESCRIPTION, flags), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            text = file.read(MAX_DESCRIPTION_BYTES + 1)
+        if len(text) > MAX_DESCRIPTION_BYTES:
+            return None
+        return Description.model_validate_json(text)
     except (OSError, ValidationError):
         return None
 
 
 def is_usable(folder: Path) -> bool:
-    """Whether an environment is described in this layout and its interpreter is still on the machine."""
+    """Whether an environment is described in this layout and its interpreter is still on the machine.
+
+    A link is none: what it leads to may change without anybody's lock.
+    """
     description = read_description(folder)
-    if description is None or description.layout != LAYOUT:
+    if folder.is_symlink() or description is None or description.layout != LAYOUT:
         return False
     return (folder / "bin/python").exists() and description.base_prefix.is_dir()
+
+
+def is_changed(folder: Path) -> bool:
+    """Whether an environment's code is no longer what it was made with."""
+    description = read_description(folder)
+    if description is None or not description.code:
+        return False
+    return code_digest(folder) != description.code
 
 
 def site_packages(folder: Path) -> Path:
@@ -156,6 +187,7 @@ class Construction:
             library_paths=tuple(str(path.relative_to(folder)) for path in libraries),
             installed=installed,
             notes=build.notes,
+            code=code_digest(folder),
         )
 
 

@@ -151,9 +151,12 @@ def test_doctor_and_again_on_an_environment_that_was_broken(tmp_path: Path, reci
     (diagnosis,) = store.doctor()
     assert not diagnosis.ok
     assert diagnosis.says == (
-        "import expecttest fails: ImportError: libmissing.so.1: cannot open shared object file:"
-        " opdiff envs prepare --again 'expecttest==0.3.0'"
+        "files were changed after it was made: opdiff envs prepare --again 'expecttest==0.3.0'"
     )
+    with pytest.raises(TargetError, match="were changed after it was made"):
+        EnvironmentStore(tmp_path / "cache", recipes=load_recipes(recipes)).prepare(
+            "expecttest==0.3.0"
+        )
     store.prepare("expecttest==0.3.0", again=True)
     (diagnosis,) = store.doctor()
     assert diagnosis.ok, diagnosis.says

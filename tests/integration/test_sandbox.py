@@ -135,6 +135,26 @@ class TestFiles:
         assert_refused(attempt(inside, "write", str(report / "results.json")))
         assert (report / "results.json").read_text() == "{}"
 
+    def test_a_report_that_lies_inside_something_shown(self, sandbox, environment):
+        """As when --out is below the interpreter's own folder."""
+        report = environment.readable[0] / "report"
+        report.mkdir(exist_ok=True)
+        (report / "results.json").write_text("{}")
+        hiding = dataclasses.replace(sandbox, hidden=(report,))
+        with make_pool(environment, hiding) as pool:
+            assert_refused(attempt(pool, "read", str(report / "results.json")))
+            assert_refused(attempt(pool, "write", str(report / "new")))
+            assert_refused(attempt(pool, "list", str(report)))
+
+    def test_a_repository_inside_something_shown(self, sandbox, environment):
+        """A framework that is built in its checkout: a token may lie in the repository's settings."""
+        repository = environment.readable[0] / ".git"
+        repository.mkdir(exist_ok=True)
+        (repository / "config").write_text("AUTHORIZATION: basic secret")
+        with make_pool(environment, sandbox) as pool:
+            assert_refused(attempt(pool, "read", str(repository / "config")))
+            assert worked(attempt(pool, "import", "library")) == "library"
+
     def test_its_environment_can_be_read_and_not_written(self, inside, outside, environment):
         folder = environment.readable[0]
         library = folder / "library.py"
@@ -273,6 +293,19 @@ class TestProcesses:
             if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"
         ]
         assert alive == []
+
+    @pytest.mark.parametrize("victim", ["guard", "sandbox"])
+    def test_a_killed_guard_takes_all_that_is_inside_along(self, environment, sandbox, victim):
+        """Nobody is left to close the lifeline: the kernel does it, with the parent's death and the PID namespace."""
+        with make_pool(environment, sandbox) as pool:
+            run(pool, {"do": "children"})
+            below = psutil.Process().children(recursive=True)
+            guard = next(p for p in below if p.ppid() == os.getpid())
+            assert len(below) >= 5
+            (guard if victim == "guard" else guard.children()[0]).kill()
+            _, alive = psutil.wait_procs(below[1:], timeout=15)
+            assert [p for p in alive if p.status() != "zombie"] == []
+            assert run(pool, {"do": "answer", "value": 5}) == 5
 
     def test_deaths_are_told_apart_through_the_sandbox(self, environment, sandbox):
         programs = [{"do": "die", "signal": name} for name in ("SIGABRT", "SIGFPE", "SIGSEGV")]

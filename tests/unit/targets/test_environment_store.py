@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.targets.code_digest import code_digest
 from bot.targets.environment_spec import read_requirement
 from bot.targets.environment_store import EnvironmentStore
 from bot.targets.resolve import resolve
@@ -300,6 +301,96 @@ def test_doctor_does_not_start_a_pull_requests_wheel(
     assert diagnosis.ok
     assert "not started" in diagnosis.says
     assert interpreters.environs == []
+
+
+class TestPoisoned:
+    """What somebody else may have left in the cache."""
+
+    @pytest.mark.parametrize("path", ["/root/lib", "../../elsewhere", "lib/../../x"])
+    def test_library_folders_outside(self, store: EnvironmentStore, path: str) -> None:
+        put(store, "torch==2.13.0", library_paths=(path,))
+        assert store.find("torch==2.13.0") is None
+
+    def test_a_link_for_a_folder(self, store: EnvironmentStore, tmp_path: Path) -> None:
+        folder = put(store, "torch==2.13.0")
+        folder.rename(tmp_path / "elsewhere")
+        folder.symlink_to(tmp_path / "elsewhere")
+        assert store.find("torch==2.13.0") is None
+
+    def test_a_link_or_a_pipe_for_a_description(
+        self, store: EnvironmentStore, tmp_path: Path
+    ) -> None:
+        folder = put(store, "torch==2.13.0")
+        (folder / DESCRIPTION).rename(tmp_path / "elsewhere")
+        (folder / DESCRIPTION).symlink_to(tmp_path / "elsewhere")
+        assert store.find("torch==2.13.0") is None
+        (folder / DESCRIPTION).unlink()
+        os.mkfifo(folder / DESCRIPTION)
+        assert store.find("torch==2.13.0") is None
+        assert not next(store.doctor()).ok
+
+    def test_a_description_without_end(self, store: EnvironmentStore) -> None:
+        folder = put(store, "torch==2.13.0")
+        with (folder / DESCRIPTION).open("ab") as file:
+            file.write(b" " * (2 << 20))
+        assert store.find("torch==2.13.0") is None
+
+    @pytest.fixture
+    def made(self, store: EnvironmentStore) -> Path:
+        """An environment with code, whose digest is written down."""
+        folder = put(store, "torch==2.13.0")
+        site = folder / "lib/python3.11/site-packages"
+        (site / "torch").mkdir(parents=True)
+        (site / "torch/functional.py").write_text("x = 1\n")
+        (site / "torch/libtorch.so.1").write_text("1")
+        (site / "torch/libtorch.so").symlink_to("libtorch.so.1")
+        put_code(folder)
+        assert store.find("torch==2.13.0") is not None
+        return site
+
+    def test_edited_code_is_named_once_and_by_doctor(
+        self, store: EnvironmentStore, made: Path
+    ) -> None:
+        (made / "torch/functional.py").write_text("x = 22\n")
+        fresh = EnvironmentStore(store.cache_dir, start=store._start)
+        with pytest.raises(
+            TargetError, match="were changed after it was made: opdiff envs"
+        ) as caught:
+            fresh.prepare("torch==2.13.0")
+        assert "\n" not in str(caught.value)
+        (diagnosis,) = fresh.doctor()
+        assert (diagnosis.ok, "were changed" in diagnosis.says) == (False, True)
+
+    @pytest.mark.parametrize("change", ["add", "remove", "relink", "start", "pipe"])
+    def test_other_changes(self, store: EnvironmentStore, made: Path, change: str) -> None:
+        match change:
+            case "add":
+                (made / "evil.py").touch()
+            case "remove":
+                (made / "torch/libtorch.so.1").unlink()
+            case "relink":
+                (made / "torch/libtorch.so").unlink()
+                (made / "torch/libtorch.so").symlink_to("/etc/passwd")
+            case "start":
+                (made / "evil.pth").write_text("import os")
+            case _:
+                os.mkfifo(made / "torch/pipe.py")
+        with pytest.raises(TargetError, match="were changed"):
+            EnvironmentStore(store.cache_dir).find("torch==2.13.0")
+
+    def test_what_runs_leave_is_no_change(self, store: EnvironmentStore, made: Path) -> None:
+        (made / "torch/__pycache__").mkdir()
+        (made / "torch/__pycache__/functional.cpython-311.pyc").touch()
+        (made / "torch/cache.json").touch()
+        os.utime(made / "torch/functional.py", (1, 1))
+        assert EnvironmentStore(store.cache_dir).find("torch==2.13.0") is not None
+
+
+def put_code(folder: Path) -> None:
+    """Write down an environment's code as it is now."""
+    described = Description.model_validate_json((folder / DESCRIPTION).read_bytes())
+    described = described.model_copy(update={"code": code_digest(folder)})
+    (folder / DESCRIPTION).write_text(described.model_dump_json())
 
 
 def test_prune_removes_what_was_not_used_for_long(store: EnvironmentStore) -> None:
