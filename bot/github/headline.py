@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from bot.github.not_covered import first_shortfall
 from bot.github.publication import Publication
 from bot.github.standing import Since, Standing, is_whole, since, standing
 from bot.report import escape
@@ -118,13 +119,16 @@ def _explanation(results: Results, rows: Standing) -> str:
         sure = Counter(f.confidence for f in faults)
         listed = ", ".join(_noun(count, kind) for kind, count in kinds.items())
         surest = ", ".join(f"{count} {name}" for name, count in sure.items())
-        return f": {listed} ({surest}). The surest: {_observed(faults[0])}"
+        listed = f"{listed} ({surest})" if len(kinds) > 1 else surest
+        return f": {listed}. The surest: {_observed(faults[0])}"
     if len(rows.open) == 1:
         return f": {_observed(rows.open[0])} {_judged(rows.open[0])}"
     if rows.open:
         verdicts = Counter(f.verdict for f in rows.open)
         return f": {', '.join(f'{count} {VERDICTS[name]}' for name, count in verdicts.items())}."
     tail = [tally(results)]
+    if not is_whole(results):
+        tail.insert(0, first_shortfall(results))
     if rows.known:
         tail.append(f"{len(rows.known)} known on the baseline")
     if rows.fixed:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from bot.report import escape
 from bot.report.results import Results
 from bot.report.wording import counted, number, unsupported
 
-UNISOLATED = "unisolated"
-MAX_REASONS = 5
+UNISOLATED: Final = "unisolated"
+MAX_REASONS: Final = 5
 
 
 def gaps(results: Results) -> list[str]:

@@ -10,7 +10,7 @@ from bot.github.fitting import Section
 from bot.github.headline import tally
 from bot.github.not_covered import first_shortfall, gaps, gaps_in_brief
 from bot.github.sections import Material, fold
-from bot.github.standing import Since, is_whole
+from bot.github.standing import Since, is_whole, standing
 from bot.github.state import CommentState, Decision
 from bot.report import escape
 from bot.report.results import FindingRow, Results
@@ -22,8 +22,8 @@ MAX_LISTED: Final = 8
 
 
 def incomplete(results: Results) -> str:
-    """Why not everything was done, in one visible line; empty when it was."""
-    if is_whole(results):
+    """Why not everything was done, in one visible line; empty when it was, and where the first line says it."""
+    if is_whole(results) or not standing(results).open:
         return ""
     return f"**The run is incomplete**: {first_shortfall(results)}."
 
@@ -47,7 +47,7 @@ def changes(changed: Since | None) -> str:
         _listed([f.op for f in changed.new], "new"),
         f"{len(changed.still)} still there" if changed.still else "",
         _listed([f.op for f in changed.gone], "fixed"),
-        f"{unsure}, which this incomplete run does not prove" if unsure else "",
+        f"{unsure}, which this run does not prove fixed" if unsure else "",
         f"{changed.settled} no longer counted" if changed.settled else "",
         f"{changed.left_out} that this comment could not keep, of which nothing can be said"
         if changed.left_out
@@ -59,12 +59,12 @@ def changes(changed: Since | None) -> str:
 
 
 def _listed(ops: Sequence[str], word: str) -> str:
-    """``3 fixed (`a` 2, `b`)``."""
+    """``3 fixed (`a` × 2, `b`)``."""
     if not ops:
         return ""
     counts = Counter(ops)
     shown = [
-        escape.code(op, 60) + (f" {count}" if count > 1 else "")
+        escape.code(op, 60) + (f" × {count}" if count > 1 else "")
         for op, count in list(counts.items())[:MAX_LISTED]
     ]
     more = len(counts) - len(shown)

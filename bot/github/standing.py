@@ -37,8 +37,9 @@ class Standing:
 class Since:
     """What changed since the report before.
 
-    ``gone`` were open, are not there any more, and their ops were tested in a run that is whole. ``unsure`` are not
-    there either, but this run does not prove anything. ``settled`` are there and don't count any more.
+    ``gone`` were open at another commit, are not there any more, and their ops were tested in a run that is whole.
+    ``unsure`` are not there either, but this run does not prove them fixed. ``settled`` are there and don't count any
+    more.
     """
 
     head: str
@@ -79,10 +80,12 @@ def since(publication: Publication) -> Since | None:
     open_fingerprints = {finding.fingerprint for finding in open_now}
     were_open = [seen for seen in previous.seen if seen.status not in ("known", "fixed")]
     absent = [seen for seen in were_open if seen.fingerprint not in present]
-    gone = tuple(seen for seen in absent if _is_proof(results, seen.op))
+    # The same commit run again: what is not seen then has not been fixed.
+    same_head = previous.head == publication.head
+    gone = tuple(seen for seen in absent if not same_head and _is_proof(results, seen.op))
     return Since(
         head=previous.head,
-        same_head=previous.head == publication.head,
+        same_head=same_head,
         new=tuple(f for f in open_now if f.fingerprint not in before),
         still=tuple(f for f in open_now if f.fingerprint in before),
         gone=gone,

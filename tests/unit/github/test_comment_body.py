@@ -129,14 +129,29 @@ def test_absence_in_an_incomplete_run_proves_nothing() -> None:
     results = made.report(result="incomplete", shortfalls=("the budget of 5 s ended",))
     publication = made.publication(results, previous=before)
     body = check(publication)
-    assert body.startswith("**Incomplete: nothing found so far, and no clean bill**")
-    assert "**The run is incomplete**: the budget of 5 s ended." in body
+    assert body.startswith(
+        "**Incomplete: nothing found so far, and no clean bill**: the budget of 5 s ended; 1 of 1 changed op tested"
+    )
     assert (
-        "1 not seen again (`nn.functional.layer_norm`), which this incomplete run does not prove"
-        in body
+        "1 not seen again (`nn.functional.layer_norm`), which this run does not prove fixed" in body
     )
     assert " fixed (" not in body
     assert next_state(publication).seen == before.seen
+
+
+def test_a_finding_that_another_run_of_the_same_commit_does_not_show_is_not_fixed() -> None:
+    before = CommentState(head=made.HEAD, run=76, attempt=1, seen=(seen("1" * 16),))
+    publication = made.publication(made.report(), previous=before)
+    body = check(publication)
+    assert body.startswith("**No differences found**")
+    assert f"Since the last run of this commit (`{made.HEAD[:10]}`): 1 not seen again" in body
+    assert next_state(publication).seen == before.seen
+
+
+def test_findings_of_an_incomplete_run_say_that_it_is() -> None:
+    results = made.report(made.row(), shortfalls=("the budget of 5 s ended", "x"))
+    body = check(made.publication(results))
+    assert "**The run is incomplete**: the budget of 5 s ended (and 1 more reason)." in body
 
 
 def test_absence_proves_nothing_where_the_op_was_not_tested_or_a_shard_is_lost() -> None:
