@@ -1,0 +1,66 @@
+"""The check stage's report, fetched and read back as hostile data, and held against what the API says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bot.errors import OpDiffError
+from bot.github.artifact import ArtifactError, ArtifactLimits, read_zip
+from bot.github.artifact_download import DownloadError, download_artifact
+from bot.github.client import Client
+from bot.github.pull_request import PullRequest
+from bot.github.workflow_run import CheckStageRun, RunRow
+from bot.report.escape import visible
+from bot.report.files import FileError
+from bot.report.folder_files import read_folder
+from bot.report.read_back import ReportError, RunReport, is_read, read_run
+from bot.report.results import Results
+
+
+class BrokenReportError(OpDiffError):
+    """The check left no report that can be shown; the message is one line for the comment."""
+
+
+def fetch_report(client: Client, run: RunRow, artifact_name: str) -> RunReport:
+    """The report in a run's artifact, from memory. Raises BrokenReportError, ApiError."""
+    limits = ArtifactLimits()
+    try:
+        raw = download_artifact(client, run, artifact_name, limits.archive)
+        return read_run(read_zip(raw, limits, is_read))
+    except DownloadError as error:
+        raise BrokenReportError(str(error)) from None
+    except (ArtifactError, ReportError, FileError) as error:
+        raise BrokenReportError(f"the artifact cannot be used: {error}") from None
+
+
+def report_in_folder(folder: Path) -> RunReport:
+    """The report that the check wrote below ``folder``. Raises BrokenReportError."""
+    try:
+        return read_run(read_folder(folder))
+    except (ReportError, FileError, OSError) as error:
+        raise BrokenReportError(f"the check left no report that can be used: {error}") from None
+
+
+def check_reported(run: CheckStageRun) -> None:
+    """Raises BrokenReportError for a run that ended in a way that leaves no whole report."""
+    if run.unreported:
+        raise BrokenReportError(run.unreported)
+
+
+def check_belongs(results: Results, pull: PullRequest) -> None:
+    """Raises BrokenReportError for a report that claims another pull request, head or base than the API names."""
+    claimed = results.changes
+    if claimed is None or not claimed.head or claimed.pull_request is None:
+        raise BrokenReportError(
+            "the run's report does not say which commit and pull request it is about"
+        )
+    if claimed.pull_request != pull.number or claimed.head != pull.head.sha:
+        raise BrokenReportError(
+            f"the run's report does not belong to this pull request: it claims to be about #{claimed.pull_request} "
+            f"at {visible(claimed.head, 12)}"
+        )
+    if claimed.base != pull.base.sha:
+        raise BrokenReportError(
+            f"the run's report is against base {visible(claimed.base, 12)}, and the pull request's is "
+            f"{pull.base.sha[:12]}: run the check again"
+        )

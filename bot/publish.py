@@ -1,0 +1,246 @@
+"""``opdiff publish``: the write stage, from top to bottom. It runs none of the pull request's code.
+
+event -> run -> pull request -> artifact -> read back -> config -> previous state -> report -> comment, check run
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Final
+
+from bot.config import Config, ConfigError, apply_config
+from bot.errors import OpDiffError
+from bot.github.check_report import (
+    BrokenReportError,
+    check_belongs,
+    check_reported,
+    fetch_report,
+    report_in_folder,
+)
+from bot.github.check_run import CheckRunSubject, post_check_run
+from bot.github.check_run_body import check_run_body
+from bot.github.client import TIMEOUT, ApiError, Client, Clock
+from bot.github.comment_body import comment_body
+from bot.github.event import EventError, PullRequestEvent, WorkflowRunEvent, parse_event, read_event
+from bot.github.job import Job, read_job
+from bot.github.outputs import output_lines
+from bot.github.publication import Publication
+from bot.github.pull_request import PullRequest, pull_request, pull_request_of
+from bot.github.repository_config import read_config
+from bot.github.state import CommentState, Decision
+from bot.github.sticky_comment import Posted, own_login, post_sticky_comment, read_sticky_comment
+from bot.github.workflow_run import NothingToPublishError, check_stage_run
+from bot.report.read_back import RunReport
+from bot.report.results import Results
+from bot.report.write import WrittenReport, write_report
+
+ARTIFACT_NAME: Final = "opdiff"
+CHECK_WORKFLOW: Final = ".github/workflows/opdiff.yml"
+
+
+@dataclass(frozen=True)
+class PublishOptions:
+    """What the command line says. ``report``: the check's folder, in a repository that does both stages in one."""
+
+    out: Path
+    report: Path | None = None
+    artifact_name: str = ARTIFACT_NAME
+    check_workflow: str = CHECK_WORKFLOW
+    pr_comment: bool = True
+    check_run: bool = True
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was posted. ``results`` is None for a broken run, and where nothing was posted; ``note`` is one line."""
+
+    note: str
+    results: Results | None = None
+    out: Path | None = None
+    broken: str = ""
+    comment_url: str = ""
+    check_run_url: str = ""
+
+    def output_lines(self) -> list[str]:
+        """``name=value`` lines for ``$GITHUB_OUTPUT``; a broken run's result is ``incomplete``."""
+        lines = [f"comment-url={self.comment_url}"]
+        if self.results is not None and self.out is not None:
+            return [*lines, *output_lines(self.results, str(self.out))]
+        return [*lines, "result=incomplete"] if self.broken else lines
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """The pull request that is spoken of, the check stage's run of its head, and how to read what that left."""
+
+    pull: PullRequest
+    run: int
+    attempt: int
+    run_url: str
+    read: Callable[[], RunReport]
+
+
+@dataclass(frozen=True)
+class _Report:
+    """The report that this stage wrote anew, or in ``broken`` one line on why there is none."""
+
+    written: WrittenReport | None = None
+    config: Config = field(default_factory=Config)
+    drafts: Mapping[str, str] = field(default_factory=dict[str, str])
+    broken: str = ""
+
+
+def publish(
+    environment: Mapping[str, str],
+    options: PublishOptions,
+    clock: Clock | None = None,
+    timeout: float = TIMEOUT,
+) -> Published:
+    """Publish what the check stage reported for a pull request. Raises OpDiffError for what cannot be posted.
+
+    A run that belongs to no pull request any more, or to none, is normal: nothing is posted, and ``note`` says why.
+    """
+    clock = clock or Clock()
+    job = read_job(environment)
+    client = job.client(clock, timeout)
+    try:
+        subject = _subject(client, job, options)
+    except NothingToPublishError as reason:
+        return Published(note=f"nothing is posted: {reason}")
+    today = datetime.fromtimestamp(clock.now(), UTC).date()
+    login = own_login(client, job.login)
+    previous = read_sticky_comment(client, subject.pull.number, login).state
+    report = _report(client, subject, options.out, previous.decisions, today)
+
+    def publication(state: CommentState) -> Publication:
+        return _publication(subject, job, report, state, today)
+
+    return _post(client, subject, login, options, publication, previous)
+
+
+def _subject(client: Client, job: Job, options: PublishOptions) -> _Subject:
+    """Which pull request this is about. Raises NothingToPublishError, ApiError, EventError."""
+    payload = read_event(job.event_path)
+    if options.report is not None:
+        return _own_subject(client, job, parse_event(PullRequestEvent, payload), options.report)
+    if job.event_name != "workflow_run":
+        raise EventError(
+            "publishing is done on `workflow_run`, or with --report in a pull request's own run"
+        )
+    event = parse_event(WorkflowRunEvent, payload).workflow_run
+    run = check_stage_run(client, event.id, event.run_attempt, options.check_workflow)
+    pull = pull_request_of(client, run)
+
+    def read() -> RunReport:
+        check_reported(run)
+        return fetch_report(client, run.row, options.artifact_name)
+
+    return _Subject(pull, run.row.id, run.row.run_attempt, run.row.html_url, read)
+
+
+def _own_subject(client: Client, job: Job, event: PullRequestEvent, folder: Path) -> _Subject:
+    """One stage: the run is this job's own, and the pull request that of its event."""
+    pull = pull_request(client, event.pull_request.number)
+    if pull.state != "open":
+        raise NothingToPublishError(f"pull request #{pull.number} is no longer open")
+    if pull.head.sha != event.pull_request.head.sha:
+        raise NothingToPublishError(
+            f"the head of #{pull.number} has moved on from {event.pull_request.head.sha[:12]}"
+        )
+    return _Subject(pull, job.run, job.attempt, job.url, lambda: report_in_folder(folder))
+
+
+def _report(
+    client: Client, subject: _Subject, out: Path, decisions: Sequence[Decision], today: date
+) -> _Report:
+    """Read the report back, judge it by the base commit's configuration, and write it anew below ``out``."""
+    try:
+        config = read_config(client, subject.pull.base.sha)
+        run_report = subject.read()
+        check_belongs(run_report.results, subject.pull)
+        judged = apply_config(run_report.results, config, decisions, today)
+        written = write_report(out, judged, run_report.bundles())
+    except (BrokenReportError, ConfigError, ValueError) as error:
+        return _Report(broken=str(error))
+    return _Report(written, config)
+
+
+def _publication(
+    subject: _Subject, job: Job, report: _Report, state: CommentState, today: date
+) -> Publication:
+    """All that is said, with the decisions that the comment holds now."""
+    pull, written = subject.pull, report.written
+    results = None
+    if written is not None:
+        results = apply_config(written.results, report.config, state.decisions, today)
+    return Publication(
+        repository=job.repository,
+        number=pull.number,
+        base=pull.base.sha,
+        head=pull.head.sha,
+        run=subject.run,
+        attempt=subject.attempt,
+        run_url=subject.run_url,
+        report_url=job.url if written is not None else "",
+        results=results,
+        broken=report.broken,
+        untrusted_run=pull.from_fork,
+        previous=state,
+        scripts=written.scripts if written is not None else {},
+        drafts=report.drafts,
+    )
+
+
+def _post(
+    client: Client,
+    subject: _Subject,
+    login: str,
+    options: PublishOptions,
+    publication: Callable[[CommentState], Publication],
+    previous: CommentState,
+) -> Published:
+    """Post check run and comment; when one cannot be posted the other is all the same. Raises ApiError."""
+    said = publication(previous)
+    failures: list[ApiError] = []
+    check_run = comment = Posted()
+    if options.check_run:
+        about = CheckRunSubject(said.number, said.head, said.run, said.attempt, said.run_url)
+        try:
+            check_run = post_check_run(client, about, check_run_body(said))
+        except ApiError as error:
+            failures.append(error)
+    if options.pr_comment:
+        try:
+            comment = post_sticky_comment(
+                client,
+                said.number,
+                login,
+                said.head,
+                (said.run, said.attempt),
+                lambda state: comment_body(publication(state)),
+            )
+        except ApiError as error:
+            failures.append(error)
+    if failures:
+        raise OpDiffError("; ".join(map(str, failures)))
+    return Published(
+        note=_note(said, comment, check_run),
+        results=said.results,
+        out=options.out if said.results is not None else None,
+        broken=said.broken,
+        comment_url=comment.url,
+        check_run_url=check_run.url,
+    )
+
+
+def _note(said: Publication, comment: Posted, check_run: Posted) -> str:
+    what = f"broken: {said.broken}" if said.results is None else said.results.result
+    left = [
+        f"{name} left alone: {posted.left_alone}"
+        for name, posted in (("comment", comment), ("check run", check_run))
+        if posted.left_alone
+    ]
+    return "; ".join([f"#{said.number} at {said.head[:12]}: {what}", *left])

@@ -1,0 +1,582 @@
+"""``opdiff publish`` against the fake GitHub: what is posted, and what never is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_github import events
+from fake_github.server import FakeGitHub
+from publishing import (
+    BASE,
+    BOT,
+    BRANCH,
+    FORK,
+    LEAST,
+    WORKFLOW,
+    Scene,
+    archive_of,
+    at_once,
+    claims,
+    files_of,
+    report_files,
+    set_up,
+    write_files,
+)
+
+from bot.errors import OpDiffError
+from bot.github.marker import read_marker, write_marker
+from bot.github.state import CommentState, Decision, Seen
+from bot.publish import PublishOptions, publish
+
+
+@pytest.fixture
+def scene(fake_github: FakeGitHub, tmp_path: Path) -> Scene:
+    return set_up(fake_github, tmp_path)
+
+
+def nothing_posted(scene: Scene) -> bool:
+    return not scene.github.writes() and not scene.state.comments and not scene.state.check_runs
+
+
+def seen(fingerprint: str, **more: Any) -> Seen:
+    return Seen(fingerprint=fingerprint, op="mul", kind="value", verdict="candidate", **more)
+
+
+def test_a_run_of_a_fork_is_published(scene: Scene) -> None:
+    published = scene.publish()
+    state = read_marker(scene.comment_body)
+    assert state is not None
+    assert (state.head, state.run, state.attempt) == (scene.pull.head_sha, scene.run.id, 1)
+    assert [it.fingerprint for it in state.seen] == ["00000000"]
+    run = scene.check_run
+    assert (run.conclusion, run.head_sha) == ("failure", scene.pull.head_sha)
+    assert run.external_id == f"opdiff:{scene.pull.number}:{scene.run.id}:1"
+    assert [(it.path, it.start_line) for it in run.annotations] == [
+        ("op.py", n) for n in range(1, 6)
+    ]
+    assert published.comment_url.endswith(f"#issuecomment-{scene.own_comments[0].id}")
+    lines = published.output_lines()
+    assert f"comment-url={published.comment_url}" in lines
+    assert "result=findings" in lines
+
+
+def test_the_report_is_written_anew(scene: Scene) -> None:
+    files = dict(report_files(claims(scene.pull, scene.run)))
+    folder = next(name for name in files if name.endswith("/repro.py"))
+    files |= {"report.md": b"lies", folder: b"import os", "extra.html": b"<script>"}
+    scene.state.artifacts.clear()
+    scene.state.add_artifact(scene.run, "opdiff", archive_of(files))
+    published = scene.publish()
+    assert published.out is not None
+    written = files_of(published.out)
+    assert b"lies" not in written["report.md"]
+    assert b"import os\n" not in written[folder]
+    assert b"torch" in written[folder]
+    assert "extra.html" not in written
+
+
+def test_a_second_publish_of_the_same_run_changes_nothing(scene: Scene) -> None:
+    scene.publish()
+    scene.publish()
+    before = len(scene.github.writes())
+    body = scene.comment_body
+    scene.publish()
+    assert len(scene.github.writes()) == before
+    assert scene.comment_body == body
+    assert len(scene.check_run.annotations) == 5
+
+
+def test_the_comment_follows_the_pushes(scene: Scene) -> None:
+    scene.publish()
+    first = scene.own_comments[0].id
+    scene.publish(scene.check_again(findings=0))
+    assert [it.id for it in scene.own_comments] == [first]
+    assert "Fixed" in scene.comment_body
+    state = read_marker(scene.comment_body)
+    assert state is not None
+    assert (state.head, state.seen) == (scene.pull.head_sha, ())
+    assert [it.conclusion for it in scene.state.check_runs] == ["failure", "success"]
+
+
+@pytest.mark.parametrize("fields", [{"head": "f" * 40}, {"number": 2}, {"number": None}, {"base": "e" * 40}, {"head": ""}])  # fmt: skip
+def test_an_artifact_about_something_else_is_not_shown(
+    scene: Scene, fields: dict[str, Any]
+) -> None:
+    scene.state.artifacts.clear()
+    scene.state.add_artifact(scene.run, "opdiff", scene.report(**fields))
+    published = scene.publish()
+    assert published.results is None
+    assert published.broken
+    assert "result=incomplete" in published.output_lines()
+    assert "00000000" not in scene.comment_body
+    assert scene.check_run.conclusion == "failure"
+    assert not scene.check_run.annotations
+    assert not files_of(scene.folder / "job-1")
+
+
+@pytest.mark.parametrize("conclusion", ["cancelled", "timed_out", "startup_failure", "action_required", "stale"])  # fmt: skip
+def test_a_run_that_did_not_end_is_said_to_be_broken(scene: Scene, conclusion: str) -> None:
+    scene.state.complete_run(scene.run, conclusion)
+    published = scene.publish()
+    assert published.broken
+    assert "could not report" in scene.comment_body
+    assert scene.check_run.conclusion == "failure"
+
+
+@pytest.mark.parametrize(
+    "archive", [b"", b"PK\x05\x06", b"no zip", archive_of({"results.json": b"{}"}), archive_of({})]
+)
+def test_a_broken_artifact_is_said_to_be_broken(scene: Scene, archive: bytes) -> None:
+    scene.state.artifacts.clear()
+    scene.state.add_artifact(scene.run, "opdiff", archive)
+    assert scene.publish().broken
+    assert "could not report" in scene.comment_body
+    assert scene.check_run.conclusion == "failure"
+
+
+def test_a_missing_an_expired_and_an_earlier_attempts_artifact(
+    fake_github: FakeGitHub, tmp_path: Path
+) -> None:
+    scene = set_up(fake_github, tmp_path, report=False)
+    assert "left no artifact" in scene.publish().broken
+    artifact = scene.state.add_artifact(scene.run, "opdiff", scene.report())
+    artifact.expired = True
+    assert "expired" in scene.publish().broken
+    artifact.expired = False
+    scene.time.sleep(60)
+    scene.state.rerun(scene.run)
+    scene.time.sleep(60)
+    scene.state.complete_run(scene.run, "failure")
+    assert "attempt 2 of the check run left no report" in scene.publish().broken
+    scene.state.add_artifact(scene.run, "opdiff", scene.report())
+    assert not scene.publish().broken
+
+
+def test_a_too_large_artifact_is_not_read(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever size the API says: the stream itself is bounded."""
+    from bot.github import artifact_download
+
+    artifact = scene.state.artifacts[0]
+    monkeypatch.setattr(
+        "bot.github.check_report.ArtifactLimits", lambda: _Limits(artifact.size - 1)
+    )
+    assert "more than" in scene.publish().broken
+    artifact.size = 10
+    artifact.digest = None
+    assert "more than" in scene.publish().broken
+    assert artifact_download.CHUNK < 1 << 20
+
+
+class _Limits:
+    def __init__(self, archive: int) -> None:
+        self.archive = archive
+
+
+def test_the_configuration_is_the_base_commits(scene: Scene) -> None:
+    rule = "version: 1\nfail-on: never\nignore:\n- {kind: value, reason: all is well}\n"
+    scene.state.push(FORK, BRANCH, {".github/opdiff.yml": rule})
+    run = scene.state.add_run(BASE, path=WORKFLOW, event="pull_request", head=(FORK, BRANCH))
+    scene.state.add_artifact(run, "opdiff", scene.report(run))
+    published = scene.publish(run)
+    assert published.results is not None
+    assert published.results.result == "findings"
+    assert scene.check_run.conclusion == "failure"
+
+
+def test_the_base_commits_ignores_hold(fake_github: FakeGitHub, tmp_path: Path) -> None:
+    scene = set_up(fake_github, tmp_path, report=False)
+    rule = "version: 1\nignore:\n- {fingerprint: '00000000', reason: known to us}\n"
+    commit = scene.state.push(BASE, "main", {".github/opdiff.yml": rule})
+    scene.pull.base_sha = commit.sha
+    scene.state.add_artifact(scene.run, "opdiff", scene.report())
+    published = scene.publish()
+    assert published.results is not None
+    assert published.results.result == "clean"
+    assert "known to us" in scene.comment_body
+
+
+def test_a_broken_configuration_is_said(fake_github: FakeGitHub, tmp_path: Path) -> None:
+    scene = set_up(fake_github, tmp_path, report=False)
+    scene.pull.base_sha = scene.state.push(BASE, "main", {".github/opdiff.yml": "oops: 1\n"}).sha
+    scene.state.add_artifact(scene.run, "opdiff", scene.report())
+    assert ".github/opdiff.yml of the base commit:1" in scene.publish().broken
+
+
+def test_no_configuration_is_no_problem(fake_github: FakeGitHub, tmp_path: Path) -> None:
+    scene = set_up(fake_github, tmp_path, report=False)
+    scene.pull.base_sha = scene.state.push(BASE, "main", {".github/opdiff.yml": None}).sha
+    scene.state.add_artifact(scene.run, "opdiff", scene.report())
+    assert not scene.publish().broken
+
+
+def another_workflow(scene: Scene) -> None:
+    scene.run.path = ".github/workflows/own.yml"
+
+
+def another_event(scene: Scene) -> None:
+    scene.run.event = "push"
+
+
+def a_later_attempt(scene: Scene) -> None:
+    scene.state.rerun(scene.run)
+
+
+def a_skipped_run(scene: Scene) -> None:
+    scene.state.complete_run(scene.run, "skipped")
+
+
+def a_closed_pull(scene: Scene) -> None:
+    scene.pull.state = "closed"
+
+
+def a_newer_push(scene: Scene) -> None:
+    scene.state.push(FORK, BRANCH, {"op.py": "x = 9\n"})
+
+
+def a_second_pull_of_the_branch(scene: Scene) -> None:
+    scene.state.push(BASE, "release", {"a": "b"})
+    scene.state.add_pull(BASE, head=(FORK, BRANCH), base_ref="release")
+
+
+def a_deleted_fork(scene: Scene) -> None:
+    scene.pull.head_repository = None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        another_workflow,
+        another_event,
+        a_later_attempt,
+        a_skipped_run,
+        a_closed_pull,
+        a_newer_push,
+        a_second_pull_of_the_branch,
+        a_deleted_fork,
+    ],
+)
+def test_nothing_is_posted_for_a_run_that_is_not_the_pull_requests(
+    scene: Scene, change: Callable[[Scene], None]
+) -> None:
+    event = events.workflow_run_completed(scene.state, scene.run)
+    change(scene)
+    environment = scene.job("publish", "workflow_run", event)
+    published = publish(environment, PublishOptions(scene.folder / "out"), scene.time.clock)
+    assert published.note.startswith("nothing is posted: ")
+    assert "\n" not in published.note
+    assert nothing_posted(scene)
+    assert published.output_lines() == ["comment-url="]
+
+
+def test_of_two_pull_requests_at_one_commit_the_branch_decides(scene: Scene) -> None:
+    state = scene.state
+    state.add_fork(FORK if False else BASE, "thief")
+    state.move_branch("thief/framework", BRANCH, scene.pull.head_sha)
+    state.move_branch(FORK, "other", scene.pull.head_sha)
+    thief = state.add_pull(BASE, head=("thief/framework", BRANCH))
+    other = state.add_pull(BASE, head=(FORK, "other"))
+    scene.publish()
+    assert {it.number for it in state.comments} == {scene.pull.number}
+    run = state.add_run(BASE, path=WORKFLOW, event="pull_request", head=("thief/framework", BRANCH))
+    state.add_artifact(run, "opdiff", scene.report(run))  # a copy of the other's artifact
+    published = scene.publish(run)
+    assert "does not belong" in published.broken
+    assert {it.number for it in state.comments} == {scene.pull.number, thief.number}
+    assert other.number not in {it.number for it in state.comments}
+
+
+def test_somebody_elses_copy_of_the_marker_is_neither_read_nor_touched(scene: Scene) -> None:
+    forged = CommentState(
+        head="a" * 40,
+        run=10**9,
+        decisions=(Decision(comment=1, verb="accept", author="x", head="a" * 40, fingerprint="00000000"),),
+    )  # fmt: skip
+    theirs = scene.state.add_comment(BASE, 1, "stranger", f"hi\n\n{write_marker(forged)}")
+    body = theirs.body
+    published = scene.publish()
+    assert published.results is not None
+    assert published.results.result == "findings"
+    assert theirs.body == body
+    assert len(scene.own_comments) == 1
+
+
+def test_the_comment_is_found_behind_a_hundred_others(scene: Scene) -> None:
+    scene.publish()
+    for n in range(230):
+        scene.state.add_comment(BASE, 1, "passer-by", f"comment {n}")
+    own = scene.own_comments[0]
+    scene.state.comments.remove(own)
+    scene.state.comments.append(own)
+    scene.publish(scene.check_again())
+    assert [it.id for it in scene.own_comments] == [own.id]
+
+
+def test_a_comment_of_the_bots_account_without_a_marker_is_not_its_own(scene: Scene) -> None:
+    other = scene.state.add_comment(BASE, 1, BOT, "some other workflow speaks")
+    scene.publish()
+    assert other.body == "some other workflow speaks"
+    assert len(scene.own_comments) == 2
+
+
+def test_an_accepted_finding_does_not_fail(scene: Scene) -> None:
+    scene.publish()
+    (own,) = scene.own_comments
+    state = read_marker(own.body)
+    assert state is not None
+    decision = Decision(
+        comment=5,
+        verb="accept",
+        author="maintainer",
+        head=scene.pull.head_sha,
+        fingerprint="00000000",
+        reason="meant",
+    )
+    marker = write_marker(state.model_copy(update={"decisions": (decision,)}))
+    own.body = own.body.rpartition("\n")[0] + f"\n{marker}"
+    published = scene.publish(scene.check_again())
+    assert published.results is not None
+    assert published.results.result == "clean"
+    kept = read_marker(scene.comment_body)
+    assert kept is not None
+    assert kept.decisions == (decision,)
+
+
+def test_a_head_that_moves_while_publishing_keeps_the_comment_alone(scene: Scene) -> None:
+    scene.publish()
+    body = scene.comment_body
+    run = scene.check_again(findings=3)
+    move = lambda: scene.state.push(FORK, BRANCH, {"op.py": "x = 77\n"})  # noqa: E731
+    scene.github.before("GET", "/contents/", lambda: [move()].clear())
+    published = scene.publish(run)
+    assert "has moved on" in published.note
+    assert scene.comment_body == body
+
+
+def test_a_late_publish_of_an_older_attempt_changes_nothing(scene: Scene) -> None:
+    """Both find the pull request at the same head: only the attempt tells them apart."""
+    event = events.workflow_run_completed(scene.state, scene.run)
+    published: list[Any] = []
+
+    def newer() -> None:
+        scene.time.sleep(60)
+        scene.state.rerun(scene.run)
+        scene.state.complete_run(scene.run)
+        scene.state.add_artifact(scene.run, "opdiff", scene.report(findings=2))
+        published.append(scene.publish())
+
+    # The newer attempt begins and is published while the older is about to read the comments.
+    older = PublishOptions(scene.folder / "older")
+    environment = scene.job("publish", "workflow_run", event)
+    hook = _Once(newer)
+    original = Scene.publish
+    assert original
+    with hook.before_comments(scene):
+        last = publish(environment, older, scene.time.clock)
+    assert published
+    assert published[0].results is not None
+    state = read_marker(scene.comment_body)
+    assert state is not None
+    assert state.attempt == 2
+    assert len(state.seen) == 2
+    assert "a later run has been published" in last.note
+    assert [it.external_id for it in scene.state.check_runs] == [f"opdiff:1:{scene.run.id}:2"]
+
+
+class _Once:
+    """Does something before the first list of comments that a client asks for."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self.action = action
+
+    def before_comments(self, scene: Scene) -> Any:
+        from contextlib import contextmanager
+
+        from bot.github import sticky_comment
+
+        original = sticky_comment.read_sticky_comment
+
+        @contextmanager
+        def hooked() -> Any:
+            done: list[int] = []
+
+            def read(*arguments: Any) -> Any:
+                if not done:
+                    done.append(1)
+                    self.action()
+                return original(*arguments)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("bot.publish.read_sticky_comment", read)
+                yield
+
+        return hooked()
+
+
+def test_publishes_at_once_leave_one_comment(scene: Scene) -> None:
+    ended = at_once(*[scene.publish] * 4)
+    assert [it.broken for it in ended] == [""] * 4
+    assert len(scene.own_comments) == 1
+    assert {it.comment_url for it in ended} == {ended[0].comment_url}
+    assert {it.conclusion for it in scene.state.check_runs} == {"failure"}
+
+
+def test_comments_posted_at_the_same_moment_become_one(scene: Scene) -> None:
+    """Each of two finds no comment, and both post one: the older stays."""
+    other: list[Any] = []
+
+    def meanwhile() -> None:
+        from threading import Thread
+
+        thread = Thread(target=lambda: other.append(scene.publish()))
+        other.append(thread)
+        thread.start()
+
+    # The second publish runs as a whole between the first one's look and its post.
+    original = scene.github.state.add_comment
+
+    def post(*arguments: Any, **more: Any) -> Any:
+        if arguments[2] == BOT and not other:
+            other.append("begun")
+            original(*arguments, **more)  # the other publish's comment, a moment earlier
+        return original(*arguments, **more)
+
+    object.__setattr__(scene.state, "add_comment", post)
+    published = scene.publish()
+    assert meanwhile
+    assert len(scene.own_comments) == 1
+    assert published.comment_url.endswith(f"-{scene.own_comments[0].id}")
+
+
+@pytest.mark.parametrize("missing", list(LEAST["publish"]))
+def test_each_permission_of_publish_is_needed(scene: Scene, missing: str) -> None:
+    assert scene.publish().comment_url
+    assert scene.github.missing_permissions == []
+    token = scene.state.tokens["publish"]
+    run = scene.check_again(findings=2)
+    lower = {"write": "read"}.get(token.permissions[missing])
+    token.permissions = {
+        name: lower if name == missing and lower else level
+        for name, level in token.permissions.items()
+        if name != missing or lower
+    }  # type: ignore[assignment]
+    with pytest.raises(OpDiffError, match="permissions"):
+        scene.publish(run)
+
+
+def test_the_token_goes_nowhere_else(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """The fake's blob host refuses a credential; logs and texts of errors hold none either."""
+    caplog.set_level("DEBUG")
+    token = "ghs_verysecret"
+    scene.state.tokens[token] = scene.state.tokens["publish"].model_copy(update={"value": token})
+    event = events.workflow_run_completed(scene.state, scene.run)
+    published = publish(
+        scene.job(token, "workflow_run", event),
+        PublishOptions(scene.folder / "o"),
+        scene.time.clock,
+    )
+    assert published.comment_url
+    blob = next(it for it in scene.github.log if it.path.startswith("/blob/"))
+    assert blob.token is None
+    assert token not in caplog.text
+    scene.state.tokens[token].permissions = {}
+    with pytest.raises(OpDiffError) as refused:
+        publish(scene.job(token, "workflow_run", event), PublishOptions(scene.folder / "o"))
+    assert token not in str(refused.value)
+
+
+def test_enterprise(scene: Scene) -> None:
+    scene.environment["GITHUB_API_URL"] = scene.github.enterprise_url
+    assert scene.publish().comment_url
+
+
+def test_a_persons_token(scene: Scene) -> None:
+    """Check runs are for apps alone: a person's token can write the comment."""
+    scene.state.user_token("publish", "maintainer", LEAST["publish"])
+    published = scene.publish(check_run=False)
+    assert [it.login for it in scene.state.comments] == ["maintainer"]
+    scene.publish(scene.check_again(), check_run=False)
+    assert [it.login for it in scene.state.comments] == ["maintainer"]
+    assert published.comment_url
+
+
+def test_another_apps_token_must_be_named(scene: Scene) -> None:
+    scene.state.app_token("publish", LEAST["publish"], repository=BASE, app="our-app")
+    with pytest.raises(OpDiffError, match=r"OPDIFF_GITHUB_LOGIN to 'our-app\[bot\]'"):
+        scene.publish()
+    assert not scene.state.comments
+    scene.environment["OPDIFF_GITHUB_LOGIN"] = "our-app[bot]"
+    scene.publish()
+    scene.publish(scene.check_again())
+    assert [it.login for it in scene.state.comments] == ["our-app[bot]"]
+
+
+def test_comment_and_check_run_can_be_left_out(scene: Scene) -> None:
+    assert scene.publish(pr_comment=False).comment_url == ""
+    assert not scene.state.comments
+    assert scene.state.check_runs
+    scene.state.check_runs.clear()
+    assert scene.publish(check_run=False).comment_url
+    assert not scene.state.check_runs
+
+
+def test_a_locked_conversation_does_not_keep_the_check_run_from_being_posted(scene: Scene) -> None:
+    scene.state.tokens["publish"].permissions = LEAST["publish"] | {"pull-requests": "read"}
+    with pytest.raises(OpDiffError):
+        scene.publish()
+    assert scene.check_run.conclusion == "failure"
+
+
+def test_one_stage_in_a_repository_that_trusts_its_branches(
+    fake_github: FakeGitHub, tmp_path: Path
+) -> None:
+    scene = set_up(fake_github, tmp_path, report=False)
+    state = scene.state
+    state.push(BASE, "own", {"op.py": "x = 5\n"})
+    scene.pull = state.add_pull(BASE, head=(BASE, "own"))
+    run = state.add_run(BASE, path=WORKFLOW, event="pull_request", head=(BASE, "own"))
+    write_files(tmp_path / "report", report_files(claims(scene.pull, run)))
+    event = events.pull_request(state, scene.pull)
+    environment = scene.job("publish", "pull_request", event)
+    options = PublishOptions(tmp_path / "out", report=tmp_path / "report")
+    published = publish(environment, options, scene.time.clock)
+    assert published.results is not None
+    assert "untrusted" not in scene.comment_body
+    assert state.check_runs[0].external_id == f"opdiff:{scene.pull.number}:77:1"
+    write_files(tmp_path / "report", report_files(claims(scene.pull, run, head="b" * 40)))
+    assert "does not belong" in publish(environment, options, scene.time.clock).broken
+    write_files(tmp_path / "report", {})
+    assert publish(environment, options, scene.time.clock).broken
+    state.push(BASE, "own", {"op.py": "x = 6\n"})
+    assert "moved on" in publish(environment, options, scene.time.clock).note
+
+
+def test_what_the_environment_lacks_is_one_clear_line(scene: Scene, tmp_path: Path) -> None:
+    event = events.workflow_run_completed(scene.state, scene.run)
+    for name in ("OPDIFF_GITHUB_TOKEN", "GITHUB_REPOSITORY", "GITHUB_EVENT_PATH"):
+        environment = scene.job("publish", "workflow_run", event) | {name: ""}
+        with pytest.raises(OpDiffError) as refused:
+            publish(environment, PublishOptions(tmp_path / "out"), scene.time.clock)
+        assert "\n" not in str(refused.value)
+    environment = scene.job("publish", "workflow_run", event)
+    Path(environment["GITHUB_EVENT_PATH"]).write_text(json.dumps([1]))
+    with pytest.raises(OpDiffError, match="no event"):
+        publish(environment, PublishOptions(tmp_path / "out"), scene.time.clock)
+
+
+def test_a_limit_that_lasts_too_long_ends_in_one_line(scene: Scene) -> None:
+    scene.github.fail("429", path="/pulls", retry_after=7200)
+    with pytest.raises(OpDiffError, match="7200"):
+        scene.publish()
+    assert nothing_posted(scene)
+
+
+def test_writes_are_a_second_apart(scene: Scene) -> None:
+    scene.publish(scene.run)
+    assert scene.time.slept
+    assert max(scene.time.slept) <= 1.0
+    assert timedelta(seconds=scene.time.now() - 1_900_000_000) >= timedelta(seconds=1)
