@@ -68,7 +68,18 @@ def shown_folders(python: Path, book: RecipeBook) -> tuple[Path, ...]:
 
 def _holds_python(prefix: Path) -> bool:
     """Whether a folder is a virtual environment or a Python installation."""
-    return (prefix / "pyvenv.cfg").is_file() or any(prefix.glob("lib*/python3*/os.py"))
+    try:
+        return (prefix / "pyvenv.cfg").is_file() or any(prefix.glob("lib*/python3*/os.py"))
+    except OSError:  # a name too long for any
+        return False
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a path out of a file of others names a file; it may be too long for any."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _home(python: Path) -> Path | None:
@@ -93,13 +104,13 @@ def _developed(site: Path, book: RecipeBook) -> Iterator[Path]:
     for file in sorted(site.glob("*.pth")):
         for line in _text(file).splitlines():
             folder = site / line.strip()
-            if line.strip() and any((folder / name / "__init__.py").is_file() for name in names):
+            if line.strip() and any(_is_file(folder / name / "__init__.py") for name in names):
                 yield Path(os.path.normpath(folder))
     for file in sorted(site.glob("*.dist-info/direct_url.json")):
         project = _project(_text(file))
         roots = (root for recipe in book.recipes for root in recipe.roots)
         for root in dict.fromkeys(roots):
-            if project is not None and (project / root / "__init__.py").is_file():
+            if project is not None and _is_file(project / root / "__init__.py"):
                 yield (project / root).parent
 
 
@@ -137,12 +148,20 @@ def _confined(contents: Contents, roots: Sequence[Path], spec: str) -> Contents:
     for name, place in contents.packages.items():
         inside = "\0" not in str(place) and ".." not in place.parts
         inside = inside and any(place.is_relative_to(root) for root in (*roots, *real))
-        if not inside or not any(place.resolve().is_relative_to(root) for root in real):
+        if not inside or not any(_real(place).is_relative_to(root) for root in real):
             said = str(place)[:200].replace("\0", "")
             raise TargetError(
                 f"{spec}: its {name} is said to lie in {said!r}, outside of its folders"
             )
     return contents
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads; nowhere of ours for what is not there, a loop of links, or a name too long."""
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return Path("/")
 
 
 def _inside(spec: str, path: Path, roots: tuple[Path, ...], sandbox: Sandbox) -> Start:

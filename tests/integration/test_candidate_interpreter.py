@@ -217,6 +217,8 @@ class TestLies:
             "a\0b",
             "{venv}/../outside",
             "{venv}/link",
+            "{venv}/loop",
+            "{venv}/long" + "x" * 9000,
             "x" * 9000,
         ],
     )
@@ -225,6 +227,7 @@ class TestLies:
     ) -> None:
         (tmp_path / "outside").mkdir()
         (venv / "link").symlink_to(tmp_path / "outside")
+        (venv / "loop").symlink_to(venv / "loop")
         starts_with(venv, said(venv, packages={"torch": place.format(venv=venv)}))
         message = words(venv, sandbox)
         assert "outside of its folders" in message
@@ -315,6 +318,16 @@ class TestFolders:
         assert shown_folders(venv / "bin/python", BOOK) == before
         (venv / "pyvenv.cfg").write_text(f"home = {secret}/bin\n")
         assert not any(secret == path for path in shown_folders(venv / "bin/python", BOOK))
+
+    def test_lines_that_are_no_folders(self, venv: Path) -> None:
+        """Code of namespace packages, as the wheels of protobuf bring it, and paths longer than any."""
+        before = shown_folders(venv / "bin/python", BOOK)
+        put(venv, "code.pth", "import sys, types, os;" + "p = os.path.join('google');" * 40 + "\n")
+        put(venv, "long.pth", "/" + "x" * 5000 + "\n" + "y" * 300 + "\n")
+        (venv / "pyvenv.cfg").write_text(f"home = /{'x' * 5000}/bin\n")
+        url = json.dumps({"url": f"file:///{'x' * 5000}"})
+        put(venv, "torch-2.13.0.dist-info/direct_url.json", url)
+        assert set(shown_folders(venv / "bin/python", BOOK)) <= set(before)
 
     def test_a_pipe_is_not_waited_for(self, venv: Path) -> None:
         (site,) = venv.glob("lib/python3*/site-packages")
