@@ -68,7 +68,7 @@ RUN --mount=type=bind,from=wheel,source=/wheel,target=/wheel \
         --no-deps --no-index /wheel/*.whl \
     && case " ${ENVIRONMENTS}" in *" torch==2.13.0"*) XDG_CACHE_HOME=/opt/opdiff/cache opdiff ops >/dev/null ;; esac \
     # What was made with a private umask is read by any user.
-    && chmod -R a+rX /opt/opdiff/cache/opdiff
+    && mkdir -p /opt/opdiff/cache/opdiff && chmod -R a+rX /opt/opdiff/cache/opdiff
 
 # The home folder of any user, also of one without a name; it is made when it is needed.
 ENV HOME=/tmp/home \
