@@ -153,10 +153,11 @@ def test_doctor_and_again_on_an_environment_that_was_broken(tmp_path: Path, reci
     assert diagnosis.says == (
         "files were changed after it was made: opdiff envs prepare --again 'expecttest==0.3.0'"
     )
-    with pytest.raises(TargetError, match="were changed after it was made"):
-        EnvironmentStore(tmp_path / "cache", recipes=load_recipes(recipes)).prepare(
-            "expecttest==0.3.0"
-        )
+    with (
+        EnvironmentStore(tmp_path / "cache", recipes=load_recipes(recipes)) as other,
+        pytest.raises(TargetError, match="were changed after it was made"),
+    ):
+        other.prepare("expecttest==0.3.0")
     store.prepare("expecttest==0.3.0", again=True)
     (diagnosis,) = store.doctor()
     assert diagnosis.ok, diagnosis.says
