@@ -27,7 +27,7 @@ from bot.github.paragraphs import (
 )
 from bot.github.publication import Publication
 from bot.github.sections import Material, details, paragraph, table
-from bot.github.standing import next_state, since, standing
+from bot.github.standing import is_whole, next_state, since, standing
 from bot.report import escape
 from bot.report.results import Results
 from bot.report.wording import counted
@@ -73,7 +73,7 @@ def _report(publication: Publication, results: Results) -> list[Section]:
         ignored(rows.ignored, material, 3),
         said_wrong(publication.previous, 3),
         coverage(results, material, 2),
-        paragraph(HOW_TO if main else ""),
+        paragraph(HOW_TO if main or not is_whole(results) else ""),
     ]
 
 

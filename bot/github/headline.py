@@ -135,6 +135,8 @@ def _explanation(results: Results, rows: Standing) -> str:
         tail.append(f"{len(rows.fixed)} fixed by this pull request")
     if rows.ignored:
         tail.append(f"{len(rows.ignored)} ignored or accepted")
+    if results.result == "findings":
+        tail.append("with `fail-on: any` these fail the check")
     return f": {'; '.join(tail)}."
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bot.errors import OpDiffError
-from bot.github.standing import standing
+from bot.failing import fails
 from bot.report.results import Results
+from bot.report.wording import is_open
 
 REPORT_NAME = "report.md"
 RESULTS_NAME = "results.json"
@@ -15,17 +16,20 @@ class OutputError(OpDiffError):
 
 
 def output_lines(results: Results, folder: str) -> list[str]:
-    """``result``, ``findings``, ``new-findings`` (those that ask something), ``report-path`` and ``json``.
+    """``result``, ``findings``, ``new-findings``, ``report-path`` and ``json``.
+
+    ``new-findings`` are those that the baseline does not have and that fail the run.
 
     Raises OutputError for a folder whose name would end the line: what follows would be read as another output.
     """
     if not folder.isprintable():
         raise OutputError(f"the report's folder has a name that is no plain line: {folder[:200]!r}")
     base = folder.rstrip("/") or "/"
+    new = sum(is_open(row) and fails(row, results.fail_on) for row in results.findings)
     return [
         f"result={results.result}",
         f"findings={len(results.findings)}",
-        f"new-findings={len(standing(results).open)}",
+        f"new-findings={new}",
         f"report-path={_inside(base, REPORT_NAME)}",
         f"json={_inside(base, RESULTS_NAME)}",
     ]

@@ -74,15 +74,16 @@ def test_the_first_line_is_what_to_act_on() -> None:
         ((made.row(status=None, kind="nan"),), "**1 NaN fault in `nn.functional.layer_norm`**: "),
         (
             (made.row(status="known"),),
-            "**No new differences**: 1 of 1 changed op tested, 31 of 38 programs compared; 1 known on the baseline.",
+            "**No new differences**: 1 of 1 changed op tested, 31 of 38 programs compared; 1 known on the baseline; "
+            "with `fail-on: any` these fail the check.",
         ),
         (
             (made.row(status="fixed"),),
-            "**No new differences**: 1 of 1 changed op tested, 31 of 38 programs compared; 1 fixed by this pull request.",
+            "**No new differences**: 1 of 1 changed op tested, 31 of 38 programs compared; 1 fixed by this pull request; ",
         ),
         (
             (made.row(ignored="flaky on this host"),),
-            "**No new differences**: 1 of 1 changed op tested, 31 of 38 programs compared; 1 ignored or accepted.",
+            "**No new differences**: 1 of 1 changed op tested, 31 of 38 programs compared; 1 ignored or accepted; ",
         ),
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@ from hypothesis import given
 from test_comment_body import slow
 
 from bot.github.outputs import OutputError, output_lines
-from bot.report.results import Results
+from bot.report.results import FailOn, Results
 
 
 def test_lines() -> None:
@@ -20,6 +20,12 @@ def test_lines() -> None:
         "report-path=/out/a report/report.md",
         "json=/out/a report/results.json",
     ]
+
+
+@pytest.mark.parametrize(("fail_on", "new"), [("any", 2), ("candidate", 1), ("never", 0)])
+def test_new_findings_are_those_that_fail_the_run(fail_on: FailOn, new: int) -> None:
+    findings = (made.row(), made.row("1" * 16, verdict="flaky"), made.row("2" * 16, status="known"))
+    assert output_lines(made.report(*findings, fail_on=fail_on), ".")[2] == f"new-findings={new}"
 
 
 @pytest.mark.parametrize(("folder", "path"), [("/", "/report.md"), (".", "./report.md"), ("é", "é/report.md")])  # fmt: skip

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 from bot.oracle.finding import Difference, Evidence, Mismatch, Observation
+from bot.report import wording
 from bot.report.markdown import MAX_DETAILS, MAX_TABLE_ROWS, headline, render_report
 from bot.report.results import (
     ChangedOpRow,
@@ -282,3 +283,20 @@ def test_commands_are_quoted_for_a_shell() -> None:
     text = render_report(made.results(findings=(hostile,)).model_copy(update={"run": run}), {})
     assert "opdiff run --target 'python=\"/a b/python\":cpu'" in text
     assert "opdiff replay 'findings/x; touch y'" in text
+
+
+def test_what_is_ignored_is_listed_with_its_reason_and_does_not_count() -> None:
+    ignored = row().model_copy(update={"ignored": "accepted: meant | so"})
+    results = made.results(findings=(ignored,), result="clean")
+    report = render_report(results, {})
+    assert "**Nothing new**: 1 finding known, fixed or ignored" in report
+    assert "## Ignored" in report
+    assert "- `0123abcd`: accepted: meant \\| so" in report
+    assert "## Findings" not in report
+
+
+def test_an_absurd_count_is_bounded() -> None:
+    assert wording.number(10**18 - 1) == "999999999999999999"
+    assert wording.number(2**4_000) == "2^4000 or more"
+    report = render_report(made.results(findings=(row().model_copy(update={"count": 2**4_000}),)), {})
+    assert "seen in 2^4000 or more programs" in report
