@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 class FileError(ValueError):
@@ -61,20 +65,25 @@ def read_bounded(path: Path, limit: int) -> bytes:
     return _read(path, None, limit)
 
 
-def read_bounded_in(folder: Path, names: Mapping[str, int]) -> dict[str, bytes]:
+def read_bounded_in(
+    folder: Path, names: Mapping[str, int], below: Sequence[str] = ()
+) -> dict[str, bytes]:
     """Files of an untrusted folder by name -> bound in bytes; neither the folder nor a file may be a link.
 
+    ``below`` leads from the folder to the one that the files are in, step by step, over no link either.
     Raises FileError.
     """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-    try:
-        descriptor = os.open(folder, flags)
-    except OSError as error:
-        raise FileError(f"{folder} is not a folder that can be read: {error.strerror}") from None
-    try:
+    with contextlib.ExitStack() as opened:
+        descriptor: int | None = None
+        for step in (folder, *below):
+            try:
+                descriptor = os.open(step, _FOLDER, dir_fd=descriptor)
+            except OSError as error:
+                raise FileError(
+                    f"{step} is not a folder that can be read: {error.strerror}"
+                ) from None
+            opened.callback(os.close, descriptor)
         return {name: _read(Path(name), descriptor, limit) for name, limit in names.items()}
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: Path, folder: int | None, limit: int) -> bytes:

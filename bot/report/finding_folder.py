@@ -38,19 +38,10 @@ from bot.report.outcome_rows import (
 from bot.report.program_reader import read_program
 from bot.report.repro_code import ReproError
 from bot.report.repro_script import repro_script
-from bot.report.results import (
-    SCHEMA_VERSION,
-    FindingRow,
-    ResultsError,
-    Row,
-    RunFacts,
-    TargetFacts,
-    Text,
-    first_problem,
-    parse_json_object,
-)
+from bot.report.results import SCHEMA_VERSION, FindingRow, RunFacts, TargetFacts, Text
 from bot.report.rows import MAX_ITEMS, clip, finding_from_row, finding_row
 from bot.report.tensor_files import tensor_file
+from bot.report.untrusted_json import ResultsError, Row, first_problem, parse_json_object
 from bot.targets.outcome import Outcome
 
 FINDINGS: Final = "findings"

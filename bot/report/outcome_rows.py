@@ -16,8 +16,9 @@ from pydantic import Field
 
 from bot.oracle.tolerance import Bound
 from bot.report.bundle import Key, TargetOutcome
-from bot.report.results import Json, Measured, Name, Row, Text
+from bot.report.results import Json, Measured, Name, Text
 from bot.report.rows import MAX_NAME, clip, measured
+from bot.report.untrusted_json import Row
 from bot.targets.outcome import Death, Error, Outcome, Role, Status, Tensor
 
 Array = npt.NDArray[Any]

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from bot.programs.program import Program, ProgramError, Value, decode, digest, split
 from bot.programs.validation import ITEM_BYTES
 from bot.report.dialect import dialects
-from bot.report.results import ResultsError, parse_json_object
+from bot.report.untrusted_json import ResultsError, parse_json_object
 from bot.targets.op_mapping import op_names
 
 MAX_JSON_BYTES: Final = 8 << 20

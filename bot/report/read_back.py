@@ -30,12 +30,12 @@ from bot.report.results import (
     MAX_RESULTS_BYTES,
     FindingRow,
     Results,
-    ResultsError,
     TargetFacts,
     parse_results,
 )
 from bot.report.rows import clip, finding_from_row, note_rows
 from bot.report.tensor_files import read_tensor_file
+from bot.report.untrusted_json import ResultsError
 
 RESULTS: Final = "results.json"
 MAX_FILE_BYTES: Final = 128 << 20

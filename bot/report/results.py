@@ -11,31 +11,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NoReturn, cast
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import core_schema
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from bot.atomic_file import write_atomically
 from bot.oracle.finding import Confidence, FindingStatus, Kind, Verdict
 from bot.report.files import FileError, read_bounded
+from bot.report.untrusted_json import ResultsError, Row, first_problem, parse_json_object
 
 SCHEMA_VERSION: Final = 2
 MAX_RESULTS_BYTES: Final = 64 << 20
 MAX_TEXT: Final = 4_000
 MAX_ROWS: Final = 100_000
 MAX_NOTES: Final = 10_000
-MAX_JSON_VALUES: Final = 1_000_000  # a finding has about a hundred
-MAX_KEYS: Final = 10_000  # of one object
-MAX_DIGITS: Final = 20  # of an integer of 64 bits
 MAX_LINES: Final = 100
 MAX_SHARDS: Final = 1_000
 
@@ -51,37 +40,6 @@ Measured = Finite | Literal["nan", "inf", "-inf"]
 Result = Literal["clean", "incomplete", "findings"]
 FailOn = Literal["candidate", "any", "never"]
 EXIT_CODES: Final[dict[Result, int]] = {"clean": 0, "incomplete": 1, "findings": 2}
-
-
-class ResultsError(ValueError):
-    """A results file cannot be read; the message is one line and says what to do."""
-
-
-def _fail_fast(schema: Any) -> None:
-    if isinstance(schema, dict):
-        node = cast("dict[str, Any]", schema)
-        if node.get("type") == "tuple":
-            node["fail_fast"] = True
-        for inner in node.values():
-            _fail_fast(inner)
-    elif isinstance(schema, list | tuple):
-        for inner in cast("list[Any]", schema):
-            _fail_fast(inner)
-
-
-class Row(BaseModel):
-    """A frozen row that refuses unknown fields; a list of rows is refused at its first fault."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: Any, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        """The model's schema in which every tuple fails fast: a million faults would be kept, to show one."""
-        schema = handler(source)
-        _fail_fast(schema)
-        return schema
 
 
 class RunFacts(Row):
@@ -132,7 +90,7 @@ class TargetFacts(Row):
     """Folders in front of the interpreter's own ``sys.path`` (``PYTHONPATH``)."""
     library_paths: tuple[Text, ...] = ()
     """Folders of ``LD_LIBRARY_PATH``."""
-    facts: dict[Name, Text] = {}
+    facts: dict[Name, Text] = Field(default={})
     """What else its worker said of itself."""
     failed: Text | None = None
     """Why the target could not be made or started."""
@@ -200,7 +158,7 @@ class TargetCoverage(Row):
     """Programs that were given to it."""
     compared: Count = 0
     """Programs whose outcome was compared with another target's."""
-    unsupported: dict[Text, Count] = {}
+    unsupported: dict[Text, Count] = Field(default={})
     """Reason -> programs that this framework cannot run: coverage, never a finding."""
     died: Count = 0
     """Programs that its worker did not survive."""
@@ -236,9 +194,9 @@ class Counts(Row):
     """Parameters and buffers of modules after the run."""
     exceptions: Count = 0
     """Programs on which at least one side raised, compared by their exceptions."""
-    skipped: dict[Text, Count] = {}
+    skipped: dict[Text, Count] = Field(default={})
     """Reason -> cases that did not become a comparison."""
-    dismissed: dict[Text, Count] = {}
+    dismissed: dict[Text, Count] = Field(default={})
     """Witness -> differences that it explained as no fault."""
 
 
@@ -288,7 +246,7 @@ class EvidenceRow(Row):
     rung: Name
     says: Text
     against: tuple[Name, ...] = ()
-    numbers: dict[Name, Measured] = {}
+    numbers: dict[Name, Measured] = Field(default={})
 
 
 class FindingRow(Row):
@@ -311,7 +269,7 @@ class FindingRow(Row):
     """Digests of the programs with this cause (at most 100)."""
     count: Count = 1
     """How many programs have this cause."""
-    argument_class: dict[Name, Json] = {}
+    argument_class: dict[Name, Json] = Field(default={})
     known_to_suite: Text | None = None
     """What PyTorch's own suite says of it, when it skips or expects it."""
     folder: Text = ""
@@ -408,54 +366,6 @@ def parse_results(raw: bytes, where: str = "results.json") -> Results:
         raise ResultsError(f"{where} is not a results file: {first_problem(error)}") from None
 
 
-def parse_json_object(raw: bytes, where: str) -> dict[str, Any]:
-    """A JSON object, without NaN, infinities, integers over 64 bits, and keys that come twice.
-
-    Bounded by MAX_JSON_VALUES and MAX_KEYS, for a text of empty lists takes many times its size in memory. Raises
-    ResultsError.
-    """
-    if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MAX_JSON_VALUES:
-        raise ResultsError(f"{where} holds more than the {MAX_JSON_VALUES} values that are read")
-    try:
-        fields = json.loads(
-            raw,
-            parse_constant=_refuse_constant,
-            parse_int=_bounded_int,
-            object_pairs_hook=_bounded_object,
-        )
-    except (ValueError, RecursionError) as error:
-        raise ResultsError(f"{where} is not JSON: {str(error)[:200]}") from None
-    if not isinstance(fields, dict):
-        raise ResultsError(f"{where} does not hold a JSON object")
-    return fields  # pyright: ignore[reportUnknownVariableType]
-
-
-def first_problem(error: ValidationError) -> str:
-    """The first of a validation's complaints, as ``where: what``."""
-    problem = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(step) for step in problem["loc"])[:200]
-    return f"{where}: {problem['msg']}"[:400].replace("\n", " ")
-
-
 def _finite(value: Any) -> Any:
     json.dumps(value, allow_nan=False)  # ValueError for what JSON does not have
     return value
-
-
-def _bounded_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs) or len(pairs) > MAX_KEYS:
-        raise ValueError(f"an object has a key twice, or more than {MAX_KEYS} keys")
-    return fields
-
-
-def _bounded_int(digits: str) -> int:
-    if len(digits) <= MAX_DIGITS:
-        number = int(digits)
-        if -(1 << 63) <= number < 1 << 64:
-            return number
-    raise ValueError("an integer has more than 64 bits")
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"JSON does not have the number {name}")

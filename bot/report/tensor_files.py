@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save
 
-from bot.report.results import parse_json_object
+from bot.report.untrusted_json import parse_json_object
 from bot.targets.outcome import DTYPES, MAX_RANK
 
 Array = npt.NDArray[Any]

@@ -1,119 +1,19 @@
-"""A report read back as untrusted data: what is true survives, what was rendered does not, what is wrong is told."""
+"""A report read back and written anew: what is true survives, what was rendered does not."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import made_findings as made
-import numpy as np
 import pytest
+from made_reports import BUNDLES, FOLDER, bundle, changed, files_of, named, report_of
 
-from bot.oracle.tolerance import Bound
-from bot.programs.builder import ProgramBuilder
-from bot.report.bundle import FindingBundle
-from bot.report.read_back import read_run
+from bot.programs.program import Call, Origin, Program, encode
+from bot.report.read_back import is_read, read_run
 from bot.report.repro_script import repro_script
 from bot.report.results import read_results
 from bot.report.rows import finding_row
 from bot.report.write import write_report
-from bot.targets.outcome import Outcome
-
-FOLDER = "findings/mul-0123abcd"
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by relative name."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
-def bundle(**more: Any) -> FindingBundle:
-    """As its run's targets name frameworks: the candidate is OneFlow's."""
-    return made.doubled_bundle(framework="oneflow", **more)
-
-
-def report_of(tmp_path: Path, *bundles: FindingBundle) -> dict[str, bytes]:
-    """The files of a report on these findings."""
-    write_report(tmp_path, made.results(), bundles or (bundle(),))
-    return files_of(tmp_path)
-
-
-def values() -> FindingBundle:
-    return bundle()
-
-
-def bounded() -> FindingBundle:
-    own = bundle()
-    bound = Bound(0.125, 1 / 3, 1e-7)
-    return FindingBundle(
-        own.finding, own.blob, own.outcomes, bounds={("output", "r0", ()): bound}, threads=3
-    )
-
-
-def witnessed() -> FindingBundle:
-    own = bundle(verdict="both")
-    right = made.ok(made.tensor("output", "r0", np.array([2, 4, 6], np.float32)))
-    return FindingBundle(own.finding, own.blob, own.outcomes, witness=("float64", right))
-
-
-def ended(wrong: Outcome, right: Outcome, kind: Any, **limits: Any) -> FindingBundle:
-    mismatch = made.mismatch(kind, "", "", difference=None)
-    own = made.bundle(made.doubled(), wrong, right, "oneflow", kind=kind, mismatches=(mismatch,))
-    return FindingBundle(own.finding, own.blob, own.outcomes, **limits)
-
-
-def good() -> Outcome:
-    return made.ok(made.tensor("output", "r0", np.array([2, 4, 6], np.float32)))
-
-
-def without_gradient() -> FindingBundle:
-    """The right side says that the leaf gets none; the wrong one has one."""
-    wrong = made.ok(made.tensor("gradient", "x", np.ones(3, np.float32)))
-    mismatch = made.mismatch("gradient", "gradient", "x")
-    right = Outcome("ok", phase="backward", absent=("x",))
-    return made.bundle(
-        made.doubled(), wrong, right, "oneflow", kind="gradient", mismatches=(mismatch,)
-    )
-
-
-def number() -> FindingBundle:
-    """A result that is no tensor: ``Tensor.__len__`` is 3 where the candidate says 4."""
-    builder = ProgramBuilder("Tensor.__len__")
-    builder.output(builder.call("Tensor.__len__", builder.tensor("x", np.ones(3, np.float32))))
-    wrong = Outcome("ok", values=(("output", "r0", (), 4),))
-    right = Outcome("ok", values=(("output", "r0", (), 3),))
-    mismatch = made.mismatch("value", "output", "r0", difference=None)
-    return made.bundle(builder.blob(), wrong, right, "oneflow", mismatches=(mismatch,))
-
-
-BUNDLES = {
-    "values": values(),
-    "bounds": bounded(),
-    "witness": witnessed(),
-    "no gradient": without_gradient(),
-    "number": number(),
-    "crash": ended(made.died("SIGFPE"), good(), "crash"),
-    "exit": ended(made.died("exit 3"), good(), "crash"),
-    "hang": ended(made.died("timeout", "hang"), good(), "hang", hang_seconds=2.5),
-    "memory": ended(made.died("memory", "memory"), good(), "memory", memory_bytes=123_456_789),
-    "refuses": ended(made.raised(), good(), "refuses"),
-    "lacks": ended(made.lacking(), good(), "refuses"),
-    "accepts": ended(good(), made.raised("a: b"), "accepts"),
-    "repeat": bundle(kind="nondeterminism"),
-    "dtype": made.bundle(
-        made.doubled(),
-        made.ok(made.tensor("output", "r0", np.array([2, 4, 6], np.float64), "float64")),
-        good(),
-        "oneflow",
-        kind="dtype",
-        mismatches=(made.mismatch("dtype", "output", "r0", difference=None),),
-    ),
-}
-"""One finding for each kind of script, and for each thing that a script is written from."""
 
 
 @pytest.mark.parametrize("name", BUNDLES)
@@ -145,3 +45,70 @@ def test_every_script_says_something_else() -> None:
     """The table above tests ways that differ; to lack an op and to refuse it is one test."""
     texts = {repro_script(entry) for entry in BUNDLES.values()}
     assert len(texts) == len(BUNDLES) - 1
+
+
+def test_nothing_that_the_run_rendered_is_carried_over(tmp_path: Path) -> None:
+    files = report_of(tmp_path / "first")
+    evil = b"EVIL import os; os.system('x') </details><script>"
+    names = (
+        "repro.py",
+        "program.json",
+        "inputs.safetensors",
+        "extra.sh",
+        "extra.safetensors",
+        ".x",
+    )
+    hostile = dict(files) | {f"{FOLDER}/{name}": evil for name in names}
+    hostile |= {"report.md": evil, "evil.html": evil, "findings/none-00000000/repro.py": evil}
+    run = read_run(hostile)
+    write_report(tmp_path / "second", run.results, run.bundles())
+    second = files_of(tmp_path / "second")
+    assert not any(b"EVIL" in raw for raw in second.values())
+    clean = read_run(files)
+    write_report(tmp_path / "third", clean.results, clean.bundles())
+    assert second == files_of(tmp_path / "third")
+
+
+def test_only_what_is_read_is_asked_for(tmp_path: Path) -> None:
+    files = report_of(tmp_path)
+    asked: set[str] = set()
+
+    class Watched(dict[str, bytes]):
+        def __getitem__(self, name: str) -> bytes:
+            asked.add(name)
+            return super().__getitem__(name)
+
+    list(read_run(Watched(files)).bundles())
+    assert all(map(is_read, asked))
+    assert asked == {name for name in files if is_read(name)} - {f"{FOLDER}/inputs.safetensors"}
+    rendered = ("report.md", "x/results.json", f"{FOLDER}/repro.py", "findings/../a/program.opdiff")
+    assert not any(map(is_read, rendered))
+
+
+def test_paths_of_the_runs_machine_are_dropped(tmp_path: Path) -> None:
+    targets = tuple(
+        target.model_copy(
+            update={"python": "/home/eve/py", "import_paths": ("/home/eve/i",), "library_paths": ("/home/eve/l",)}
+        )
+        for target in made.TARGETS
+    )  # fmt: skip
+    write_report(tmp_path / "first", made.results(targets=targets), [bundle()])
+    assert b"/home/eve/py" in (tmp_path / "first" / "report.md").read_bytes()
+    run = read_run(files_of(tmp_path / "first"))
+    assert [target.label for target in run.results.targets] == [made.WRONG, made.RIGHT]
+    write_report(tmp_path / "second", run.results, run.bundles())
+    assert not any(b"/home/eve" in raw for raw in files_of(tmp_path / "second").values())
+
+
+def test_why_a_finding_is_ignored_stands_in_the_results_alone(tmp_path: Path) -> None:
+    files = report_of(tmp_path)
+    files["results.json"] = changed(files["results.json"], findings__0__ignored="issue 12")
+    (row,) = read_run(files).results.findings
+    assert (row.ignored, row.folder) == ("issue 12", FOLDER)
+
+
+def test_a_known_frameworks_own_module_is_public(tmp_path: Path) -> None:
+    call = Call(fn="oneflow.nn.FusedBatchNorm2d", args=[3], result="r0")
+    program = Program(op="mul", calls=[call], origin=Origin(source="opinfo"))
+    run = read_run(named(report_of(tmp_path), encode(program, b"")))
+    assert run.results.findings[0].folder == FOLDER
