@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.github import command_answer
-from bot.github.client import TIMEOUT, ApiError, Client, Clock, NotFoundError
+from bot.github.client import (
+    NO_PERMISSION,
+    TIMEOUT,
+    ApiError,
+    Client,
+    Clock,
+    NotFoundError,
+)
 from bot.github.command_text import Command, CommandError, parse_command
 from bot.github.conversation import (
     CommandComment,
@@ -184,7 +191,7 @@ def _run_again(client: Client, asked: _Asked) -> str:
     try:
         return rerun(client, asked.runs.newest)
     except ApiError as error:
-        if error.status != 403:
+        if error.status != 403 or NO_PERMISSION in str(error):
             raise
         raise _RefusedError(
             "confused", f"the check cannot run again: {error}", command_answer.nothing_to_rerun()

@@ -42,6 +42,8 @@ PATIENCE: Final = 30 * 60.0
 PAGE: Final = 100
 MAX_PAGES: Final = 300
 API_VERSION: Final = "2022-11-28"
+NO_PERMISSION: Final = "Resource not accessible"
+"""What GitHub says of a call that the token's permissions do not allow."""
 DEFAULT_API: Final = "https://api.github.com"
 
 
@@ -142,10 +144,7 @@ class Client:
 
     def write(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Write once. Raises UnsettledError when it may or may not have been carried out: use it within :meth:`settle`."""
-        if self._last_write is not None:
-            early = self._last_write + SECONDS_BETWEEN_WRITES - self.clock.now()
-            if early > 0:
-                self.clock.sleep(min(early, SECONDS_BETWEEN_WRITES))
+        self._pace()
         try:
             return self._call(verb, path, body=body)[1]
         finally:
@@ -154,9 +153,12 @@ class Client:
     def settle(self, step: Callable[[], T | None]) -> T:
         """Call ``step`` until it returns something. A step looks at what is there and writes at most once.
 
-        After a write it returns None, so that the next call sees what came of it. Raises ApiError when it won't settle.
+        After a write it returns None, so that the next call sees what came of it. The pause between two writes comes
+        before the look, not between look and write, so that what was seen still holds when it is written, and what
+        another job wrote at the same moment is seen by the next look. Raises ApiError when it won't settle.
         """
         for _ in range(4 * ATTEMPTS):
+            self._pace()
             settled = self.patiently(step)
             if settled is not None:
                 return settled
@@ -172,6 +174,14 @@ class Client:
                     raise ApiError(f"{error} ({ATTEMPTS} times)", error.status) from None
                 self._wait(error, attempt)
         raise AssertionError("unreachable")
+
+    def _pace(self) -> None:
+        """Wait until a write may be made."""
+        if self._last_write is None:
+            return
+        early = self._last_write + SECONDS_BETWEEN_WRITES - self.clock.now()
+        if early > 0:
+            self.clock.sleep(min(early, SECONDS_BETWEEN_WRITES))
 
     def _wait(self, error: UnsettledError, attempt: int) -> None:
         wait = FIRST_BACKOFF * 2**attempt if error.wait is None else error.wait
@@ -221,8 +231,8 @@ class Client:
             return UnsettledError(message, status, _seconds(headers.get("retry-after")))
         if status in (404, 410):
             return NotFoundError(message, status)
-        if status == 403:
-            message += " (does the job's `permissions` allow it?)"
+        if status == 403 and NO_PERMISSION in said:
+            message += " (see the job's `permissions`)"
         return ApiError(message, status)
 
     def _limit_wait(self, headers: Mapping[str, str]) -> float:

@@ -113,11 +113,12 @@ class Scene:
     def publish(self, run: WorkflowRun | None = None, **options: Any) -> Published:
         """What the publishing workflow does when a check run is completed."""
         timeout = options.pop("timeout", 30.0)
+        clock = options.pop("clock", self.time.clock)
         event = events.workflow_run_completed(self.state, run or self.run)
         environment = self.job("publish", "workflow_run", event)
         out = Path(environment["GITHUB_EVENT_PATH"]).with_suffix("")
         wanted = PublishOptions(out, **options)
-        return publish(environment, wanted, self.time.clock, timeout)
+        return publish(environment, wanted, clock, timeout)
 
     def comment(self, body: str, author: str = "maintainer") -> Comment:
         """Somebody comments, some seconds later."""
@@ -129,12 +130,12 @@ class Scene:
         comment: Comment,
         event: Mapping[str, Any] | None = None,
         timeout: float = 30.0,
-        token: str = "command",
+        clock: Clock | None = None,
     ) -> Answered:
         """What the commanding workflow does when a comment is made."""
         payload = event or events.issue_comment(self.state, comment)
-        job = self.job(token, "issue_comment", payload)
-        return answer(job, None, self.time.clock, timeout)
+        job = self.job("command", "issue_comment", payload)
+        return answer(job, None, clock or self.time.clock, timeout)
 
     def report(self, run: WorkflowRun | None = None, **more: Any) -> bytes:
         """The artifact of a run about this pull request."""
