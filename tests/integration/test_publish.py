@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_github import events
+from fake_github.model import CheckRun
 from fake_github.server import FakeGitHub
 from publishing import (
     BASE,
@@ -29,6 +29,7 @@ from publishing import (
 )
 
 from bot.errors import OpDiffError
+from bot.github.artifact import ArtifactLimits
 from bot.github.marker import read_marker, write_marker
 from bot.github.state import CommentState, Decision, Seen
 from bot.publish import PublishOptions, publish
@@ -159,22 +160,13 @@ def test_a_missing_an_expired_and_an_earlier_attempts_artifact(
 
 def test_a_too_large_artifact_is_not_read(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever size the API says: the stream itself is bounded."""
-    from bot.github import artifact_download
-
     artifact = scene.state.artifacts[0]
-    monkeypatch.setattr(
-        "bot.github.check_report.ArtifactLimits", lambda: _Limits(artifact.size - 1)
-    )
+    limits = ArtifactLimits(archive=artifact.size - 1)
+    monkeypatch.setattr("bot.github.check_report.ArtifactLimits", lambda: limits)
     assert "more than" in scene.publish().broken
     artifact.size = 10
     artifact.digest = None
     assert "more than" in scene.publish().broken
-    assert artifact_download.CHUNK < 1 << 20
-
-
-class _Limits:
-    def __init__(self, archive: int) -> None:
-        self.archive = archive
 
 
 def test_the_configuration_is_the_base_commits(scene: Scene) -> None:
@@ -275,7 +267,7 @@ def test_nothing_is_posted_for_a_run_that_is_not_the_pull_requests(
 
 def test_of_two_pull_requests_at_one_commit_the_branch_decides(scene: Scene) -> None:
     state = scene.state
-    state.add_fork(FORK if False else BASE, "thief")
+    state.add_fork(BASE, "thief")
     state.move_branch("thief/framework", BRANCH, scene.pull.head_sha)
     state.move_branch(FORK, "other", scene.pull.head_sha)
     thief = state.add_pull(BASE, head=("thief/framework", BRANCH))
@@ -350,71 +342,64 @@ def test_a_head_that_moves_while_publishing_keeps_the_comment_alone(scene: Scene
     scene.publish()
     body = scene.comment_body
     run = scene.check_again(findings=3)
-    move = lambda: scene.state.push(FORK, BRANCH, {"op.py": "x = 77\n"})  # noqa: E731
-    scene.github.before("GET", "/contents/", lambda: [move()].clear())
+    scene.github.before(
+        "GET", "/contents/", lambda: scene.state.push(FORK, BRANCH, {"op.py": "x = 77\n"})
+    )
     published = scene.publish(run)
     assert "has moved on" in published.note
     assert scene.comment_body == body
 
 
+def newer_comment(scene: Scene) -> str:
+    """What a publish of the run's second attempt would have written."""
+    state = CommentState(
+        head=scene.pull.head_sha, run=scene.run.id, attempt=2, seen=(seen("abcdef0123456789"),)
+    )
+    return f"the newer report\n\n{write_marker(state)}"
+
+
 def test_a_late_publish_of_an_older_attempt_changes_nothing(scene: Scene) -> None:
     """Both find the pull request at the same head: only the attempt tells them apart."""
-    event = events.workflow_run_completed(scene.state, scene.run)
-    published: list[Any] = []
+    body = newer_comment(scene)
 
     def newer() -> None:
-        scene.time.sleep(60)
-        scene.state.rerun(scene.run)
-        scene.state.complete_run(scene.run)
-        scene.state.add_artifact(scene.run, "opdiff", scene.report(findings=2))
-        published.append(scene.publish())
+        scene.state.add_comment(BASE, 1, BOT, body)
+        scene.state.check_runs.append(
+            CheckRun(
+                id=scene.state.new_id(),
+                repository=BASE,
+                name="OpDiff",
+                head_sha=scene.pull.head_sha,
+                app="github-actions",
+                started_at=scene.time.utc(),
+                external_id=f"opdiff:1:{scene.run.id}:2",
+            )
+        )
 
-    # The newer attempt begins and is published while the older is about to read the comments.
-    older = PublishOptions(scene.folder / "older")
-    environment = scene.job("publish", "workflow_run", event)
-    hook = _Once(newer)
-    original = Scene.publish
-    assert original
-    with hook.before_comments(scene):
-        last = publish(environment, older, scene.time.clock)
-    assert published
-    assert published[0].results is not None
-    state = read_marker(scene.comment_body)
-    assert state is not None
-    assert state.attempt == 2
-    assert len(state.seen) == 2
-    assert "a later run has been published" in last.note
-    assert [it.external_id for it in scene.state.check_runs] == [f"opdiff:1:{scene.run.id}:2"]
+    scene.github.before("GET", "/contents/", newer)
+    published = scene.publish()
+    assert "comment left alone: a later run has been published" in published.note
+    assert "check run left alone: a later run has been published" in published.note
+    assert scene.comment_body == body
+    assert len(scene.state.check_runs) == 1
 
 
-class _Once:
-    """Does something before the first list of comments that a client asks for."""
-
-    def __init__(self, action: Callable[[], None]) -> None:
-        self.action = action
-
-    def before_comments(self, scene: Scene) -> Any:
-        from contextlib import contextmanager
-
-        from bot.github import sticky_comment
-
-        original = sticky_comment.read_sticky_comment
-
-        @contextmanager
-        def hooked() -> Any:
-            done: list[int] = []
-
-            def read(*arguments: Any) -> Any:
-                if not done:
-                    done.append(1)
-                    self.action()
-                return original(*arguments)
-
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("bot.publish.read_sticky_comment", read)
-                yield
-
-        return hooked()
+@pytest.mark.parametrize("newer_is_theirs", [True, False])
+def test_comments_posted_at_the_same_moment_become_one(scene: Scene, newer_is_theirs: bool) -> None:
+    """Two find no comment, and both post one: the older stays, and says what the newest run said."""
+    body = newer_comment(scene)
+    if not newer_is_theirs:
+        body = f"an older report\n\n{write_marker(CommentState(head='a' * 40, run=1, attempt=1))}"
+    scene.github.before(
+        "POST", "/issues/1/comments", lambda: scene.state.add_comment(BASE, 1, BOT, body)
+    )
+    published = scene.publish()
+    (comment,) = scene.own_comments
+    assert published.comment_url.endswith(f"-{comment.id}")
+    assert ("the newer report" in comment.body) == newer_is_theirs
+    assert ("op0" in comment.body) != newer_is_theirs
+    deleted = [it.path for it in scene.github.writes() if it.method == "DELETE"]
+    assert deleted == [f"/repos/{BASE}/issues/comments/{comment.id + 1}"]
 
 
 def test_publishes_at_once_leave_one_comment(scene: Scene) -> None:
@@ -423,33 +408,6 @@ def test_publishes_at_once_leave_one_comment(scene: Scene) -> None:
     assert len(scene.own_comments) == 1
     assert {it.comment_url for it in ended} == {ended[0].comment_url}
     assert {it.conclusion for it in scene.state.check_runs} == {"failure"}
-
-
-def test_comments_posted_at_the_same_moment_become_one(scene: Scene) -> None:
-    """Each of two finds no comment, and both post one: the older stays."""
-    other: list[Any] = []
-
-    def meanwhile() -> None:
-        from threading import Thread
-
-        thread = Thread(target=lambda: other.append(scene.publish()))
-        other.append(thread)
-        thread.start()
-
-    # The second publish runs as a whole between the first one's look and its post.
-    original = scene.github.state.add_comment
-
-    def post(*arguments: Any, **more: Any) -> Any:
-        if arguments[2] == BOT and not other:
-            other.append("begun")
-            original(*arguments, **more)  # the other publish's comment, a moment earlier
-        return original(*arguments, **more)
-
-    object.__setattr__(scene.state, "add_comment", post)
-    published = scene.publish()
-    assert meanwhile
-    assert len(scene.own_comments) == 1
-    assert published.comment_url.endswith(f"-{scene.own_comments[0].id}")
 
 
 @pytest.mark.parametrize("missing", list(LEAST["publish"]))
@@ -579,4 +537,5 @@ def test_writes_are_a_second_apart(scene: Scene) -> None:
     scene.publish(scene.run)
     assert scene.time.slept
     assert max(scene.time.slept) <= 1.0
-    assert timedelta(seconds=scene.time.now() - 1_900_000_000) >= timedelta(seconds=1)
+    writes = [it.path for it in scene.github.writes()]
+    assert len(scene.time.slept) >= len(writes) == 2
