@@ -15,11 +15,13 @@ _BREAK = (
 )
 _TABLE_BAR = "\u2502"  # a bar that does not end a table's cell, not even inside a code span
 _HIDDEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
-_MARKDOWN = re.compile(r"([\\`*_\[\]!|~^$])")
+_MARKDOWN = re.compile(r"([\\`*_\[\]!|~^])")
 _BLOCK_START = re.compile(
     r"^(\d*)([-+#=.):])"
 )  # a list, heading or underline where a line begins; a quote's mark becomes an entity
 _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
+# GitHub looks for mathematics when Markdown has taken the backslash from ``\$`` already. The span is its docs' own way.
+_PROSE = _HTML | {"$": "<span>$</span>"}
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9.:-]*(?:[/?#][!-~]*)?")
 _IN_ADDRESS = {character: f"%{ord(character):02X}" for character in "()<>[]\\\"'`*|^{}"}
 _AUTOLINK = re.compile(
@@ -49,7 +51,7 @@ def plain(text: str, limit: int = 2_000) -> str:
     """Inline Markdown that renders as exactly this text, as prose: no mention, link, reference, emphasis or HTML."""
     shown = _AUTOLINK.sub(_BREAK, _no_command(visible(text, limit)))
     shown = _BLOCK_START.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", shown.strip()))
-    return "".join(_HTML.get(character, character) for character in shown)
+    return "".join(_PROSE.get(character, character) for character in shown)
 
 
 def code(text: str, limit: int = 500) -> str:

@@ -257,6 +257,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.prose: list[str] = []
         self.text: list[str] = []
+        self.loose_dollars = False  # GitHub reads mathematics between them
         html = cmarkgfm.markdown_to_html_with_extensions(
             markdown,
             options=Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_FOOTNOTES,
@@ -281,11 +282,12 @@ class Page(HTMLParser):
         self.text.append(data)
         if not {"code", "pre"} & set(self.open):
             self.prose.append(data)
+            self.loose_dollars |= "$" in data and self.open[-1:] != ["span"]
 
 
 ELEMENTS = {
     "p", "strong", "em", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "a", "b", "sub",
-    "details", "summary", "blockquote", "h2",
+    "details", "summary", "blockquote", "h2", "span",
 }  # fmt: skip
 
 
@@ -299,6 +301,7 @@ def assert_harmless(markdown: str) -> Page:
     assert not re.search(r"@\w", prose)
     assert not re.search(r"(?<!&)#\d", prose)
     assert not re.search(r"(?i)gh-\d|https?://|www\.|ghsa-|cve-\d", prose)
+    assert not page.loose_dollars
     hidden = [c for c in markdown if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
     assert set(hidden) <= {"\n", "\u200b"}
     for line in markdown.split("\n"):

@@ -157,8 +157,9 @@ def test_plain_is_text_and_nothing_else(text: str) -> None:
         token.type.removesuffix("_open").removesuffix("_close") for token in tokens
     } <= allowed | {"inline"}
     shown = [child for token in tokens for child in token.children or []]
-    assert {child.type for child in shown} <= {"text", "text_special"}
-    rendered = "".join(child.content for child in shown)
+    assert {child.type for child in shown} <= {"text", "text_special", "html_inline"}
+    assert {c.content for c in shown if c.type == "html_inline"} <= {"<span>", "</span>"}
+    rendered = "".join(child.content for child in shown if child.type != "html_inline")
     expected = " ".join(escape.visible(text).split())
     assert " ".join(rendered.replace("\u200b", "").split()) == expected.replace("\u200b", "")
 
@@ -178,9 +179,10 @@ def test_plain_mentions_links_and_references_nobody(text: str) -> None:
 @example("ftp://a.example http://a.example WWW.a.example")
 @example("GHSA-aaaa-bbbb-cccc CVE-2020-1234")
 @example("[^1] [ ] [x]")
+@example("$x^2$ $$y$$ $`z`$ \\$w\\$")
 def test_plain_is_one_paragraph_for_github(text: str) -> None:
     shown = github_html(escape.plain(text))
-    assert re.fullmatch(r"(<p>[^<>]*</p>\n)?", shown)
+    assert re.fullmatch(r"(<p>([^<>$]|<span>\$</span>)*</p>\n)?", shown)
     assert not re.search(r"(?i)ghsa-|cve-\d", shown)
 
 
