@@ -19,6 +19,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -82,7 +83,12 @@ Word = Annotated[str, Field(min_length=1, max_length=100)]
 Spec = Annotated[str, Field(min_length=1, max_length=500)]
 TargetSpec = Annotated[Spec, AfterValidator(_spec)]
 Device = Annotated[Word, AfterValidator(_known_device)]
-Devices = Annotated[tuple[Device, ...], Field(min_length=1, max_length=4), BeforeValidator(_split)]
+Devices = Annotated[
+    tuple[Device, ...],
+    Field(min_length=1, max_length=4),
+    BeforeValidator(_split),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
 OpPattern = Annotated[str, Field(pattern=r"^[A-Za-z_*?][A-Za-z0-9_.*?]{0,199}$")]
 OpName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")]
 Glob = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(check_glob)]
@@ -156,7 +162,7 @@ class Config(_Model):
     devices: Devices | None = None
     """`cpu`, `cuda`, or both; each is a run of its own."""
     budget: Annotated[float, Field(gt=0, le=MAX_BUDGET, allow_inf_nan=False)] | None = None
-    """Seconds of running programs for the whole check of one device; its shards share them evenly."""
+    """Seconds of running programs for the whole check of one device; each shard gets its part by cost."""
     shards: Annotated[int, Field(ge=1, le=MAX_SHARDS)] | None = None
     """Into how many jobs to split the ops, for each device."""
     seed: Annotated[int, Field(ge=0, le=MAX_SEED)] | None = None
@@ -164,9 +170,9 @@ class Config(_Model):
     fail_on: FailOn = "candidate"
     """Which findings fail: `candidate` (new or changed ones that are not blamed on others), `any` or `never`."""
     ops: Annotated[tuple[OpRule, ...], Field(max_length=MAX_RULES)] = ()
-    """Files -> ops."""
+    """Which files change which ops, where the diff cannot tell."""
     ignore: Annotated[tuple[IgnoreRule, ...], Field(max_length=MAX_RULES)] = ()
-    """Findings that do not fail."""
+    """Findings that do not fail a run."""
 
 
 def parse_config(raw: bytes, where: str = CONFIG_PATH) -> Config:

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from bot.check import cost
 from bot.report.escape import log_line
-from bot.sharding import budget_of, shard_count, split
+from bot.sharding import MAX_SHARDS, budget_of, shard_count, split
 from bot.subject import Subject
 
 
@@ -100,11 +100,12 @@ def plan_shards(
 ) -> ShardPlan:
     """The jobs of a check; what is None or empty is the configuration's, else one shard on the CPU without a bound.
 
-    No more shards than ops, and one for no op at all: it says so. ``budget`` is for all shards of a device together.
+    No more shards than ops, no more jobs than GitHub takes, and one shard for no op at all: it says so. ``budget`` is for all shards of a device together.
     """
     config = subject.config
     devices = tuple(devices or config.devices or ("cpu",))
-    count = shard_count(subject.ops, shards or config.shards or 1)
+    wanted = min(shards or config.shards or 1, MAX_SHARDS // len(devices))
+    count = shard_count(subject.ops, wanted)
     total = budget if budget is not None else config.budget
     parts = split(subject.ops, cost(subject), count)
     rows = tuple(

@@ -22,8 +22,8 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
-OPTIONS_OF_OTHERS = {"--check", "--fix"}
-"""Options in the documentation that are of other programs (ruff)."""
+OPTIONS_OF_OTHERS = {"--check", "--fix", "--gpus", "--security-opt"}
+"""Options in the documentation that are of other programs (ruff, container engines)."""
 
 MACHINE_PATHS = re.compile("/" + r"(?:work|root|tmp/x|home/\w+)/")
 # Put together here, so that this file does not hold them itself.
@@ -59,7 +59,8 @@ def commands(group: Any = None, prefix: str = "opdiff") -> Iterator[tuple[str, s
         if hasattr(command, "commands"):
             yield from commands(command, f"{prefix} {name}")
         else:
-            options = {o for p in command.params for o in p.opts if o.startswith("--")}
+            names = [o for p in command.params for o in (*p.opts, *p.secondary_opts)]
+            options = {name for name in names if name.startswith("--")}
             yield f"{prefix} {name}", options
 
 
