@@ -1,11 +1,15 @@
 """A bare in-process loop over programs: what running them costs without OpDiff. Started by throughput.py.
 
-    PYTHON benchmarks/bare_loop.py FRAMEWORK BLOBS REPEATS
+    PYTHON benchmarks/bare_loop.py FRAMEWORK BLOBS REPEATS RESULTS
 
 Under the framework's own interpreter. Each program is prepared before the clock starts: its arrays are NumPy arrays
 in memory, its calls bound to callables, its constant arguments decoded. Timed per program, as somebody would write it
-by hand: tensors from the arrays, the calls, backward, every output and gradient to NumPy. Prints one JSON line:
-``{"usable": [indices], "cpu_seconds": of one pass}``; a program that raises or that a bare loop cannot express is left out.
+by hand: tensors from the arrays, the calls, backward, every output and gradient to NumPy. The results of one pass are
+written to the file RESULTS, for somebody else to compare.
+
+Prints the index of each program before its first run (a framework may die on it), and last one JSON line:
+``{"usable": [indices], "cpu_seconds": of one pass}``. A program that raises or that a bare loop cannot express is left
+out. ``ONEFLOW_VM_MULTI_THREAD`` set to 1 leaves OneFlow the threads it has by itself; else it has none, as in a worker.
 """
 
 import json
@@ -120,19 +124,26 @@ def read_blobs(path):
 
 
 def main():
-    name, path, repeats = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    name, path, repeats, results = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
     worker = frameworks.make(
         {"framework": name, "device": "cpu", "options": {}, "threads": 1, "mapping": {}}
     )
     module = sys.modules[name]
     usable = []
     for index, blob in enumerate(read_blobs(path)):
+        print(index, flush=True)
         try:
             run = compile_program(blob, worker, module)
             run()
         except Exception:
             continue
         usable.append((index, run))
+    with Path(results).open("wb") as file:
+        for _, run in usable:
+            arrays = run()
+            file.write(struct.pack("<Q", len(arrays)))
+            for array in arrays:
+                np.save(file, array, allow_pickle=False)
     started = time.process_time()
     for _ in range(repeats):
         for _, run in usable:
