@@ -1,4 +1,4 @@
-# OpDiff with environments ready to run. README.md, "The image", says how it is built and started.
+# OpDiff with environments ready to run. docs/container.md says how it is built and started.
 #
 # The bases are pinned by the digests that docker-library/repo-info, Docker's own record of its official images, gives
 # for these tags in its commit 33a22f41ac7bf613bc03380b0317536a9a7fb5e8 (repos/python/remote/3.1*-slim-bookworm.md).
@@ -52,23 +52,24 @@ COPY bot/__init__.py /build/bot/
 COPY bot/worker/__init__.py bot/worker/protocol.py /build/bot/worker/
 COPY bot/targets /build/bot/targets
 RUN --mount=type=secret,id=settings --mount=type=secret,id=certificates \
-    --mount=type=cache,id=opdiff-uv,target=/root/.cache/uv \
+    --mount=type=cache,id=opdiff-uv,target=/var/cache/uv \
     if [ -f /run/secrets/certificates ]; then export SSL_CERT_FILE=/run/secrets/certificates; fi \
     && if [ -f /run/secrets/settings ]; then . /run/secrets/settings; fi \
     # A word of ENVIRONMENTS is a requirement each.
     && for environment in ${ENVIRONMENTS}; do \
-        UV_LINK_MODE=copy PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 python -c 'from bot.targets.envs_cli import app; app()' \
+        UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 python -c 'from bot.targets.envs_cli import app; app()' \
             prepare --cache-dir /opt/opdiff/cache/opdiff "${environment}" || exit 1; \
     done \
     && rm -rf /build
 
 # OpDiff itself, and what its source of programs has to offer, asked once.
-RUN --mount=type=bind,from=wheel,source=/wheel,target=/wheel \
-    /usr/local/bin/python -m pip --python /opt/opdiff/app install --no-cache-dir --disable-pip-version-check \
-        --no-deps --no-index /wheel/*.whl \
+COPY --from=wheel /wheel /build/wheel
+RUN /usr/local/bin/python -m pip --python /opt/opdiff/app install --no-cache-dir --disable-pip-version-check \
+        --no-deps --no-index /build/wheel/*.whl \
+    && rm -rf /build \
     && case " ${ENVIRONMENTS}" in *" torch==2.13.0"*) XDG_CACHE_HOME=/opt/opdiff/cache opdiff ops >/dev/null ;; esac \
     # What was made with a private umask is read by any user.
-    && mkdir -p /opt/opdiff/cache/opdiff && chmod -R a+rX /opt/opdiff/cache/opdiff
+    && mkdir -p /opt/opdiff/cache/opdiff/programs && chmod -R a+rX /opt/opdiff/cache/opdiff/programs
 
 # The home folder of any user, also of one without a name; it is made when it is needed.
 ENV HOME=/tmp/home \

@@ -22,8 +22,11 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
-OPTIONS_OF_OTHERS = {"--check", "--fix", "--gpus", "--security-opt"}
-"""Options in the documentation that are of other programs (ruff, container engines)."""
+OPTIONS_OF_OTHERS = {"--check", "--fix"} | set(
+    "--build-arg --cap-drop --gpus --init --network --pids-limit --read-only --replace --rm --secret --security-opt"
+    " --tag --tmpfs --user --volume".split()
+)
+"""Options in the documentation that are of other programs (ruff; container engines, apparmor_parser)."""
 
 MACHINE_PATHS = re.compile("/" + r"(?:work|root|tmp/x|home/\w+)/")
 # Put together here, so that this file does not hold them itself.
