@@ -26,11 +26,12 @@ ACTION = "somebody/opdiff"
 
 
 def pinned_actions() -> dict[str, str]:
-    """``actions/NAME@SHA`` -> the stand-in's folder, for every version that the project's workflows name."""
+    """``OWNER/NAME@SHA`` -> the stand-in's folder, for every version that the project's workflows name."""
     found: dict[str, str] = {}
     for file in (ROOT / "action.yml", *(ROOT / ".github" / "workflows").glob("opdiff-*.yml")):
-        for name, ref in re.findall(r"uses: actions/([\w-]+)@([0-9a-f]{40})", file.read_text()):
-            found[f"actions/{name}@{ref}"] = str(STANDINS / name)
+        for name, ref in re.findall(r"uses: ([\w-]+/[\w-]+)@([0-9a-f]{40})", file.read_text()):
+            standin = STANDINS / name.partition("/")[2]
+            found[f"{name}@{ref}"] = str(standin if standin.is_dir() else STANDINS / "not-here")
     return found
 
 

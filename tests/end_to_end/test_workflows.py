@@ -174,7 +174,7 @@ def test_a_fork_s_pull_request_from_fault_to_fix(
     assert comment.login == "github-actions[bot]"
     assert "nn.functional.layer_norm" in comment.body
     assert "gradient" in comment.body
-    assert "reported by an untrusted run" in comment.body
+    assert "reported by an untrusted run" in comment.body.lower()
     (check_run,) = [it for it in state.check_runs if it.head_sha == faulty]
     assert check_run.conclusion == "failure"
     assert {it.path for it in check_run.annotations} == {
