@@ -90,7 +90,7 @@ def _done(command: Command, finding: Seen | None, draft_url: str) -> str:
         draft = escape.link("a draft of an issue upstream", draft_url)
         return f"Here is {draft} for {named}. Read it, and submit it if you agree."
     done = {
-        "ignore": "does not count in this pull request",
+        "ignore": "is noted; what is ignored is for the configuration file to say",
         "accept": "is accepted as a change that is meant",
         "wrong": "has a verdict that was said to be wrong; that is kept and counted",
     }[command.verb]

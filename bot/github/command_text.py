@@ -29,7 +29,7 @@ USAGE: Final[dict[Verb, str]] = {
 MEANINGS: Final[dict[Verb, str]] = {
     "run": "test these ops too",
     "retry": "run the check again",
-    "ignore": "do not count this finding here, and get the lines for the configuration file",
+    "ignore": "get the lines for the configuration file that ignore this finding",
     "accept": "this change is meant",
     "wrong": "the verdict is wrong: it is kept and counted",
     "draft": "draft an issue for upstream",

@@ -6,6 +6,7 @@ of findings stays readable: whole sections give way to one line that says how ma
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,20 +51,6 @@ class Group:
 
 def render_report(results: Results, scripts: Mapping[str, str]) -> str:
     """The report's Markdown. ``scripts`` maps fingerprints to sources of repro scripts."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("bot.report", "templates"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown is escaped by the filters below, each for its place
-    )
-    environment.filters |= {
-        "code": escape.code,
-        "cell": escape.cell,
-        "plain": escape.plain,
-        "fence": escape.fence,
-    }
     shown = {
         "results": results,
         "headline": headline(results),
@@ -92,7 +79,26 @@ def render_report(results: Results, scripts: Mapping[str, str]) -> str:
         "shell": shlex.join,
         "unsupported": unsupported,
     }
-    return environment.get_template("report.md.j2").render(shown)
+    return _template().render(shown)
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("bot.report", "templates"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,  # Markdown is escaped by the filters below, each for its place
+    )
+    environment.filters |= {
+        "code": escape.code,
+        "cell": escape.cell,
+        "plain": escape.plain,
+        "fence": escape.fence,
+    }
+    return environment.get_template("report.md.j2")
 
 
 def headline(results: Results) -> str:
