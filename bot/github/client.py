@@ -279,7 +279,7 @@ def connect(
         or not owner
         or not name
         or not all(c.isascii() and (c.isalnum() or c in allowed) for c in owner + name)
-        or name in (".", "..")
+        or {owner, name} & {".", ".."}
     ):
         raise ApiError(
             f"{visible(repository, 100)!r} is no repository: GITHUB_REPOSITORY is owner/name"

@@ -10,7 +10,7 @@ import pytest
 import requests
 from fake_github.server import FakeGitHub
 from fake_github.state import State
-from fake_scene import BASE, FORK, WORKFLOW, archive, client, headers
+from fake_scene import BASE, FORK, WORKFLOW, client, headers
 from github import GithubException, UnknownObjectException
 
 
