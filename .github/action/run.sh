@@ -45,6 +45,9 @@ base_options() {
   printf '%s\0' --rm --init --user "$(id -u):$(id -g)" --read-only --cap-drop ALL --security-opt no-new-privileges \
     --pids-limit 4096 --tmpfs /tmp:rw,exec,nosuid,nodev,mode=1777 --workdir "$workspace" --volume "$workspace:$workspace:ro"
   [[ "$engine" != podman ]] || printf '%s\0' --pull missing
+  local more
+  read -r -a more <<<"${OPDIFF_ENGINE_OPTIONS:-}" # of the runner's owner: a certificate, a shared cache
+  [[ ${#more[@]} -eq 0 ]] || printf '%s\0' "${more[@]}"
 }
 
 # The candidate's sandbox makes namespaces of its own, which an engine's defaults refuse: its system call filter, the

@@ -65,6 +65,7 @@ class Scene:
     def _for_act(self, text: str) -> str:
         """The same workflow, CPU only; act has no context that names a reusable workflow's repository."""
         document = yaml.safe_load(text)
+        document.pop("cache-mode", None)  # act refuses keys that are newer than itself
         for job in document["jobs"].values():
             inputs = job.setdefault("with", {})
             inputs |= {"opdiff-repository": ACTION, "opdiff-ref": "v1"}
