@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.github import command_answer
+from bot.github.check_report import BrokenReportError, check_belongs, fetch_report
 from bot.github.client import (
     NO_PERMISSION,
     TIMEOUT,
@@ -38,6 +39,10 @@ from bot.github.rerun import HeadRuns, head_runs, rerun
 from bot.github.state import CommentState, Decision, Seen, Verb
 from bot.github.sticky_comment import own_login, read_sticky_comment, record_decision
 from bot.publish import ARTIFACT_NAME, CHECK_WORKFLOW
+from bot.report.bundle import FindingBundle
+from bot.report.repro_code import ReproError
+from bot.report.repro_script import repro_script
+from bot.report.upstream import new_issue_url
 
 RERUN: Final[frozenset[Verb]] = frozenset(("run", "retry", "accept"))
 """The commands after which the check runs again: the others change nothing that a run would show."""
@@ -172,7 +177,7 @@ def _follow(client: Client, asked: _Asked, options: CommandOptions) -> Answered:
     command, comment = asked.command, asked.comment
     finding = _finding(command, asked.state)
     react(client, comment.id, "eyes")
-    link = ""
+    link = _draft(client, asked, finding, options) if command.verb == "draft" else ""
     record_decision(client, asked.pull.number, asked.login, _decision(asked, finding), _first_body)
     started = ""
     if command.verb in RERUN:
@@ -231,6 +236,27 @@ def _decision(asked: _Asked, finding: Seen | None) -> Decision:
         budget=command.budget,
         verdict=finding.verdict if command.verb == "wrong" and finding is not None else None,
     )
+
+
+def _draft(client: Client, asked: _Asked, finding: Seen | None, options: CommandOptions) -> str:
+    """The address of a prefilled issue, made from the newest run's report; empty for a finding that is not upstream's."""
+    assert finding is not None
+    try:
+        report = fetch_report(client, asked.runs.newest, options.artifact_name)
+        check_belongs(report.results, asked.pull)
+        for row, bundle in zip(report.results.findings, report.bundles(), strict=True):
+            if row.fingerprint == finding.fingerprint:
+                return new_issue_url(row, report.results, _script(bundle)) or ""
+    except (BrokenReportError, ValueError) as error:
+        raise _RefusedError("confused", f"no report to draft from: {error}", _NO_REPORT) from None
+    return ""
+
+
+def _script(bundle: FindingBundle) -> str:
+    try:
+        return repro_script(bundle) if bundle.blob else ""
+    except ReproError:
+        return ""
 
 
 def _first_body(state: CommentState) -> str:

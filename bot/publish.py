@@ -35,6 +35,7 @@ from bot.github.sticky_comment import Posted, own_login, post_sticky_comment, re
 from bot.github.workflow_run import NothingToPublishError, check_stage_run
 from bot.report.read_back import RunReport
 from bot.report.results import Results
+from bot.report.upstream import new_issue_url
 from bot.report.write import WrittenReport, write_report
 
 ARTIFACT_NAME: Final = "opdiff"
@@ -165,7 +166,17 @@ def _report(
         written = write_report(out, judged, run_report.bundles())
     except (BrokenReportError, ConfigError, ValueError) as error:
         return _Report(broken=str(error))
-    return _Report(written, config)
+    return _Report(written, config, _drafts(written))
+
+
+def _drafts(written: WrittenReport) -> dict[str, str]:
+    """Fingerprint -> address of a prefilled page, for the findings that are upstream's."""
+    drafts: dict[str, str] = {}
+    for row in written.results.findings:
+        url = new_issue_url(row, written.results, written.scripts.get(row.fingerprint, ""))
+        if url is not None:
+            drafts[row.fingerprint] = url
+    return drafts
 
 
 def _publication(

@@ -164,7 +164,9 @@ class Scene:
         return run
 
 
-def set_up(github: FakeGitHub, folder: Path, *, findings: int = 1, report: bool = True) -> Scene:
+def set_up(
+    github: FakeGitHub, folder: Path, *, findings: int = 1, report: bool = True, **more: Any
+) -> Scene:
     """The scene; ``report`` False: the check run left no artifact."""
     clock = Time()
     state = github.state
@@ -182,7 +184,7 @@ def set_up(github: FakeGitHub, folder: Path, *, findings: int = 1, report: bool 
         state.app_token(name, permissions, repository=BASE)
     scene = Scene(github, folder, clock, pull, run)
     if report:
-        state.add_artifact(run, "opdiff", scene.report(findings=findings))
+        state.add_artifact(run, "opdiff", scene.report(findings=findings, **more))
     return scene
 
 
@@ -195,6 +197,8 @@ class Claims:
     head: str
     findings: int = 1
     first: int = 0
+    upstream: bool = False
+    """The findings are PyTorch's fault."""
 
 
 def claims(pull: PullRequest, run: WorkflowRun, **more: Any) -> Claims:
@@ -210,8 +214,11 @@ def claims(pull: PullRequest, run: WorkflowRun, **more: Any) -> Claims:
 def report_files(claimed: Claims) -> Mapping[str, bytes]:
     """A report with findings in as many ops, each of which changes five places of ``op.py``."""
     chosen = range(claimed.first, claimed.first + claimed.findings)
+    verdict: dict[str, Any] = (
+        {"verdict": "upstream", "blamed": (made.RIGHT,)} if claimed.upstream else {}
+    )
     bundles = [
-        made.doubled_bundle(framework="oneflow", fingerprint=f"{n:08x}", op=f"op{n}")
+        made.doubled_bundle(framework="oneflow", fingerprint=f"{n:08x}", op=f"op{n}", **verdict)
         for n in chosen
     ]
     ops = tuple(

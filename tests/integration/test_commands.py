@@ -105,6 +105,29 @@ def test_ignore_suggests_lines_for_the_configuration(scene: Scene) -> None:
     assert len(scene.run.attempts) == 1
 
 
+def test_draft_gives_the_link_that_the_report_has(fake_github: FakeGitHub, tmp_path: Path) -> None:
+    scene = set_up(fake_github, tmp_path, upstream=True)
+    scene.publish()
+    published = re.search(
+        r"https://github\.com/pytorch/pytorch/issues/new\?[^)>\s]+", scene.comment_body
+    )
+    assert published is not None
+    scene.command(scene.comment("/opdiff draft 00000000"))
+    (reply,) = replies(scene)
+    assert published[0] in reply
+    assert len(scene.run.attempts) == 1
+
+
+def test_draft_of_what_is_not_upstreams_and_of_a_report_that_is_gone(scene: Scene) -> None:
+    scene.command(scene.comment("/opdiff draft 00000000"))
+    assert "no draft" in replies(scene)[0]
+    scene.state.artifacts.clear()
+    comment = scene.comment("/opdiff draft 00000000")
+    assert not scene.command(comment).followed
+    assert "left no report" in replies(scene)[1]
+    assert len(decisions(scene)) == 1
+
+
 def test_the_same_comment_is_never_followed_twice(scene: Scene) -> None:
     comment = scene.comment("/opdiff retry")
     event = events.issue_comment(scene.state, comment)
