@@ -57,9 +57,11 @@ RUN --mount=type=secret,id=settings --mount=type=secret,id=certificates \
     && if [ -f /run/secrets/settings ]; then . /run/secrets/settings; fi \
     # A word of ENVIRONMENTS is a requirement each.
     && for environment in ${ENVIRONMENTS}; do \
-        UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 python -c 'from bot.targets.envs_cli import app; app()' \
-            prepare --cache-dir /opt/opdiff/cache/opdiff "${environment}" || exit 1; \
+        UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 \
+            python -c 'from bot.targets.envs_cli import app; app()' prepare --cache-dir /opt/opdiff/cache/opdiff "${environment}" || exit 1; \
     done \
+    # uv's locks are anybody's to write.
+    && mkdir -p /opt/opdiff/cache/opdiff && find /opt/opdiff/cache -perm /022 -not -type l -exec chmod go-w {} + \
     && rm -rf /build
 
 # OpDiff itself, and what its source of programs has to offer, asked once.
