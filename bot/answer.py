@@ -243,7 +243,7 @@ def _draft(client: Client, asked: _Asked, finding: Seen | None, options: Command
     assert finding is not None
     try:
         report = fetch_report(client, asked.runs.newest, options.artifact_name)
-        check_belongs(report.results, asked.pull)
+        check_belongs(client, report.results, asked.pull)
         for row, bundle in zip(report.results.findings, report.bundles(), strict=True):
             if row.fingerprint == finding.fingerprint:
                 return new_issue_url(row, report.results, _script(bundle)) or ""

@@ -161,7 +161,7 @@ def _report(
     try:
         config = read_config(client, subject.pull.base.sha)
         run_report = subject.read()
-        check_belongs(run_report.results, subject.pull)
+        check_belongs(client, run_report.results, subject.pull)
         judged = apply_config(run_report.results, config, decisions, today)
         written = write_report(out, judged, run_report.bundles())
     except (BrokenReportError, ConfigError, ValueError) as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from bot.errors import OpDiffError
 from bot.github.artifact import ArtifactError, ArtifactLimits, read_zip
 from bot.github.artifact_download import DownloadError, download_artifact
-from bot.github.client import Client
+from bot.github.client import ApiModel, Client, NotFoundError
 from bot.github.pull_request import PullRequest
 from bot.github.workflow_run import CheckStageRun, RunRow
 from bot.report.escape import visible
@@ -47,8 +48,12 @@ def check_reported(run: CheckStageRun) -> None:
         raise BrokenReportError(run.unreported)
 
 
-def check_belongs(results: Results, pull: PullRequest) -> None:
-    """Raises BrokenReportError for a report that claims another pull request, head or base than the API names."""
+def check_belongs(client: Client, results: Results, pull: PullRequest) -> None:
+    """Hold a report's claims against the API. Raises BrokenReportError for another pull request, head or base.
+
+    The base branch goes on while a check runs, so that its claimed base may also be an older commit of it: the diff is
+    then the same or larger, never smaller.
+    """
     claimed = results.changes
     if claimed is None or not claimed.head or claimed.pull_request is None:
         raise BrokenReportError(
@@ -59,8 +64,24 @@ def check_belongs(results: Results, pull: PullRequest) -> None:
             f"the run's report does not belong to this pull request: it claims to be about #{claimed.pull_request} "
             f"at {visible(claimed.head, 12)}"
         )
-    if claimed.base != pull.base.sha:
+    if claimed.base != pull.base.sha and not _is_before(client, claimed.base, pull.base.sha):
         raise BrokenReportError(
-            f"the run's report is against base {visible(claimed.base, 12)}, and the pull request's is "
+            f"the run's report is against {visible(claimed.base, 12)}, which is no commit of the base branch at "
             f"{pull.base.sha[:12]}: run the check again"
         )
+
+
+class _Comparison(ApiModel):
+    status: str
+
+
+def _is_before(client: Client, old: str, new: str) -> bool:
+    """Whether commit ``old`` is an ancestor of ``new``."""
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", old):
+        return False
+    page = {"per_page": 1, "page": 2}  # the files come with the first page
+    try:
+        status = client.get(_Comparison, client.path("compare", f"{old}...{new}"), page).status
+    except NotFoundError:
+        return False
+    return status == "ahead"

@@ -120,6 +120,21 @@ def test_an_artifact_about_something_else_is_not_shown(
     assert not files_of(scene.folder / "job-1")
 
 
+def test_the_base_branch_may_go_on_while_the_check_runs(scene: Scene) -> None:
+    """GitHub may name a newer commit of the base branch than the event did; another branch's is refused."""
+    scene.pull.base_sha = scene.state.push(BASE, "main", {"other.py": "y = 1\n"}).sha
+    published = scene.publish()
+    assert published.results is not None
+    assert published.results.result == "findings"
+    main = scene.state.repositories[BASE].branches["main"]
+    ahead = scene.state.push(BASE, "main", {"other.py": "y = 2\n"}).sha
+    elsewhere = scene.state.push(BASE, "release", {"a": "b"}, start=main).sha
+    for base in (ahead, elsewhere, scene.pull.head_sha, "d" * 40, "../../user", "main"):
+        scene.state.artifacts.clear()
+        scene.state.add_artifact(scene.run, "opdiff", scene.report(base=base))
+        assert "no commit of the base branch" in scene.publish().broken, base
+
+
 @pytest.mark.parametrize("conclusion", ["cancelled", "timed_out", "startup_failure", "action_required", "stale"])  # fmt: skip
 def test_a_run_that_did_not_end_is_said_to_be_broken(scene: Scene, conclusion: str) -> None:
     scene.state.complete_run(scene.run, conclusion)
