@@ -109,7 +109,9 @@ class OneFlowFramework(Framework):
         self._reseed_python = python_reseeder()
         self._module_class = oneflow.nn.Module
         self._tensor_class = oneflow.Tensor
-        self._default_dtype = oneflow.get_default_dtype()
+        # OneFlow 0.8 has no default dtype to turn.
+        self._default_dtype_now = getattr(oneflow, "get_default_dtype", lambda: oneflow.float32)
+        self._default_dtype = self._default_dtype_now()
 
     def _whole_storage(self, args: List[Any], kwargs: Dict[str, Any]) -> Arguments:
         """as_strided counts from the storage's start, which for an input with an offset OneFlow does not know."""
@@ -154,7 +156,7 @@ class OneFlowFramework(Framework):
         self._reseed_python(seed)
         if not oneflow.is_grad_enabled():
             oneflow.autograd.set_grad_enabled(True)
-        if oneflow.get_default_dtype() != self._default_dtype:
+        if self._default_dtype_now() != self._default_dtype:
             oneflow.set_default_dtype(self._default_dtype)
 
     def owned(self, dtype: str, shape: Sequence[int], address: int, nbytes: int) -> Tuple[Any, Any]:
