@@ -87,7 +87,7 @@ gpu_options() {
 token_options() {
   printf '%s\0' --network "$api_network" --env OPDIFF_GITHUB_TOKEN
   local name
-  for name in GITHUB_API_URL GITHUB_SERVER_URL GITHUB_REPOSITORY GITHUB_EVENT_NAME GITHUB_RUN_ID GITHUB_RUN_ATTEMPT; do
+  for name in GITHUB_API_URL GITHUB_SERVER_URL GITHUB_REPOSITORY GITHUB_EVENT_NAME GITHUB_RUN_ID GITHUB_RUN_ATTEMPT OPDIFF_GITHUB_LOGIN; do
     printf '%s\0' --env "$name"
   done
   printf '%s\0' --env "GITHUB_EVENT_PATH=$GITHUB_EVENT_PATH" --volume "$GITHUB_EVENT_PATH:$GITHUB_EVENT_PATH:ro"
