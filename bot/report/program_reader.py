@@ -61,7 +61,9 @@ def require_public_names(program: Program) -> None:
     for call in program.calls:
         for name in (call.fn, *_functions([*call.args, *call.kwargs.values()])):
             if not is_public_op(name):
-                raise ProgramError(f"{name[:80]!a} is not the name of a public tensor op")
+                raise ProgramError(
+                    f"a call is refused: {name[:80]!a} is not the name of a public tensor op"
+                )
 
 
 def _modules() -> frozenset[str]:

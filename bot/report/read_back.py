@@ -59,7 +59,7 @@ class ReportError(ValueError):
 class RunReport:
     """A report that was read back.
 
-    ``results`` names no program and folder of the run's machine, and a folder only where it is whole; what is wrong
+    ``results`` holds no command of the run and no path of its machine, and a folder only where it is whole; what is wrong
     with the others is in the notes. ``bundles`` reads the findings' folders again, one after another, in the results'
     order: one without a folder has an empty blob. It raises ReportError when a file changed in between.
     """
@@ -85,7 +85,7 @@ def read_run(files: Mapping[str, bytes]) -> RunReport:
     except ResultsError as error:
         raise ReportError(str(error)) from None
     _check_findings(results.findings)
-    results = results.model_copy(update={"targets": tuple(map(_without_paths, results.targets))})
+    results = _without_commands(results)
     checked, notes = _checked(results, files)
     results = results.model_copy(
         update={"findings": checked, "notes": note_rows([*results.notes, *notes])}
@@ -117,9 +117,15 @@ def _check_findings(findings: tuple[FindingRow, ...]) -> None:
         seen.add(row.fingerprint)
 
 
-def _without_paths(target: TargetFacts) -> TargetFacts:
-    """The target without the paths of somebody's machine, from which commands would be shown."""
-    return target.model_copy(update={"python": "", "import_paths": (), "library_paths": ()})
+def _without_commands(results: Results) -> Results:
+    """The results without what a report shows to be typed into a shell: the run's command, and paths of its machine.
+
+    A stranger's command line can install anything (``--target evil==1``).
+    """
+    bare = {"python": "", "import_paths": (), "library_paths": ()}
+    targets = tuple(target.model_copy(update=bare) for target in results.targets)
+    run = results.run.model_copy(update={"command": ()})
+    return results.model_copy(update={"targets": targets, "run": run})
 
 
 def _checked(

@@ -62,6 +62,12 @@ Each finding has a folder, named in its `folder`:
 
 A complex tensor is stored in safetensors as its parts, with one more axis of length 2 at the end (real, imaginary); the
 file's metadata names the dtype that was meant, under `dtype of LABEL`.
+
+A report from elsewhere is untrusted. `opdiff publish` and `opdiff merge` read of it `results.json` and, of each finding,
+`finding.json`, `program.opdiff` and the tensors: bounded, validated, held against each other, and no program that calls
+anything but public tensor ops. Everything else (this report's Markdown, scripts, readable programs, drafts) is written
+anew from that, without the run's command line and the paths of its machine. A finding whose folder is missing or broken
+keeps its row and loses its folder, and a note says why.
 """
 
 

@@ -17,7 +17,10 @@ from bot.programs.builder import ProgramBuilder
 from bot.programs.program import digest
 from bot.report.bundle import FindingBundle, TargetOutcome
 from bot.report.finding_folder import write_finding
+from bot.report.folder_files import read_folder
+from bot.report.read_back import read_run
 from bot.report.results import FindingRow, Results, RunFacts, TargetFacts, read_results
+from bot.report.write import write_report
 from bot.targets.environment import Environment
 from bot.targets.environment_store import EnvironmentStore
 from bot.targets.outcome import Death, Outcome
@@ -234,6 +237,19 @@ def test_a_death_replays_to_the_same_death(roll: Path) -> None:
     said = json.loads(replayed.stdout)
     assert said["differs"] is True
     assert any("SIGFPE" in str(seen["happened"]) for seen in said["same"][0]["observations"])
+
+
+def test_a_report_that_is_read_back_is_written_the_same(roll: Path, tmp_path: Path) -> None:
+    """What a publish stage does with it: from programs and tensors alone, the paths of this machine left out."""
+    run = read_run(read_folder(roll))
+    written = write_report(tmp_path, run.results, run.bundles())
+    assert written.results.findings == read_results(roll / "results.json").findings
+    for row in written.results.findings:
+        for file in (roll / row.folder).iterdir():
+            if file.name != "finding.json":  # which holds the interpreters' paths
+                assert (tmp_path / row.folder / file.name).read_bytes() == file.read_bytes(), file
+    assert str(roll) not in written.path.read_text()
+    assert not any(target.python for target in written.results.targets)
 
 
 def hand_made(out: Path, builder: ProgramBuilder, kind: Kind, labels: tuple[str, ...]) -> Path:

@@ -85,19 +85,24 @@ def test_only_what_is_read_is_asked_for(tmp_path: Path) -> None:
     assert not any(map(is_read, rendered))
 
 
-def test_paths_of_the_runs_machine_are_dropped(tmp_path: Path) -> None:
+def test_commands_of_the_run_and_paths_of_its_machine_are_dropped(tmp_path: Path) -> None:
     targets = tuple(
         target.model_copy(
             update={"python": "/home/eve/py", "import_paths": ("/home/eve/i",), "library_paths": ("/home/eve/l",)}
         )
         for target in made.TARGETS
     )  # fmt: skip
-    write_report(tmp_path / "first", made.results(targets=targets), [bundle()])
-    assert b"/home/eve/py" in (tmp_path / "first" / "report.md").read_bytes()
+    command = made.RUN.model_copy(update={"command": ("opdiff", "run", "--target", "evil==1")})
+    write_report(tmp_path / "first", made.results(targets=targets, run=command), [bundle()])
+    report = (tmp_path / "first" / "report.md").read_text()
+    assert "/home/eve/py" in report
+    assert "--target evil==1" in report
     run = read_run(files_of(tmp_path / "first"))
     assert [target.label for target in run.results.targets] == [made.WRONG, made.RIGHT]
     write_report(tmp_path / "second", run.results, run.bundles())
-    assert not any(b"/home/eve" in raw for raw in files_of(tmp_path / "second").values())
+    for raw in files_of(tmp_path / "second").values():
+        assert b"/home/eve" not in raw
+        assert b"evil==1" not in raw
 
 
 def test_why_a_finding_is_ignored_stands_in_the_results_alone(tmp_path: Path) -> None:
