@@ -127,6 +127,9 @@ def build_image(engine: Engine, scratch: Path) -> Image:
     tag = f"{IMAGE}:{content_digest(bases.values())}"
     if not engine("images", "--quiet", tag):
         engine("build", *_build_options(engine, bases, scratch), "--tag", tag, ROOT, seconds=1200)
+        for other in engine("images", "--format", "{{.Repository}}:{{.Tag}}", IMAGE).split():
+            if other != tag:  # of older content; one that runs is kept by the engine
+                engine.run("rmi", other)
     base_id = engine("images", "--quiet", "--no-trunc", bases["BASE"]).splitlines()[0]
     folder = hashlib.sha256(f"{base_id} {tag.partition(':')[0]}".encode()).hexdigest()[:12]
     prepared = platformdirs.user_cache_path("opdiff", appauthor=False) / "image" / folder
