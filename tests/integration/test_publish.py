@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -554,3 +557,35 @@ def test_writes_are_a_second_apart(scene: Scene) -> None:
     assert max(scene.time.slept) <= 1.0
     writes = [it.path for it in scene.github.writes()]
     assert len(scene.time.slept) >= len(writes) == 2
+
+
+def opdiff(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command as a job runs it: nothing but the job's environment."""
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "opdiff"), *arguments],
+        env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command_line(scene: Scene, tmp_path: Path) -> None:
+    """Posted and nothing to post both are 0; what cannot be posted is 1 with one line; stdout is for $GITHUB_OUTPUT."""
+    event = events.workflow_run_completed(scene.state, scene.run)
+    environment = scene.job("publish", "workflow_run", event)
+    command = ("publish", "--out", str(tmp_path / "out"))
+    done = opdiff(environment, *command)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    lines = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert lines["result"] == "findings"
+    assert lines["comment-url"].endswith(f"-{scene.own_comments[0].id}")
+    stranger = opdiff(environment, *command, "--check-workflow", ".github/workflows/x.yml")
+    assert (stranger.returncode, stranger.stdout) == (0, "comment-url=\n")
+    assert "nothing is posted" in stranger.stderr
+    refused = opdiff(environment | {"OPDIFF_GITHUB_TOKEN": "expired"}, *command)
+    assert refused.returncode == 1
+    assert "401" in refused.stderr
+    assert "expired" not in refused.stderr
+    assert len(refused.stderr.strip().splitlines()) == 1
