@@ -7,7 +7,6 @@ release (about an hour of tracing on one core).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -32,19 +31,14 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same,
 START_COST: Final = 1.0
 """Of any op, so that ops without programs are spread too."""
 
-Row = tuple[
-    Annotated[int, Field(ge=0)],
-    Annotated[float, Field(ge=0, allow_inf_nan=False)],
-    Annotated[int, Field(ge=0)],
-    Annotated[float, Field(ge=0, allow_inf_nan=False)],
-]
+Programs = Annotated[int, Field(ge=0)]
+Row = tuple[Programs, Programs]
 
 
 class OpCosts(BaseModel):
     """``op_costs.yml``: the op groups that programs exist for, each with its cost.
 
-    A row: programs in all dtypes of a check, the seconds that tracing them took (inputs made, the op run once, on one
-    thread), and both for float32 alone.
+    A row: programs of all kinds and forms in all dtypes of a check, and of those the float32 ones.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,8 +63,8 @@ def load_op_costs(text: str) -> OpCosts:
 
 
 def cost_of(op: str, *, float32_alone: bool = False) -> float:
-    """The expected cost of an op group, in programs of average length."""
-    programs, _, few, _ = op_costs().groups.get(op, (0, 0.0, 0, 0.0))
+    """The expected cost of an op group: its programs, which take about the same time (a hundredth of a second or less)."""
+    programs, few = op_costs().groups.get(op, (0, 0))
     return START_COST + (few if float32_alone else programs)
 
 
@@ -112,24 +106,18 @@ def measured_costs(source: OpInfoSource) -> dict[str, Row]:
 def _entry_cost(entry: SourceEntry, source: OpInfoSource) -> Row:
     others = tuple(d for d in CHECK_DTYPES if d != "float32" and d in entry.dtypes)
     narrow = tuple(d for d in ("float32",) if d in entry.dtypes)
-    few, few_seconds = _traced(
-        SourceRequest(entry, narrow), source
-    )  # error inputs have dtypes of their own
-    more, more_seconds = _traced(SourceRequest(entry, others, ("sample", "reference")), source)
-    return few + more, few_seconds + more_seconds, few, few_seconds
+    # Error inputs have dtypes of their own.
+    few = _traced(SourceRequest(entry, narrow), source)
+    return few + _traced(SourceRequest(entry, others, ("sample", "reference")), source), few
 
 
-def _traced(request: SourceRequest, source: OpInfoSource) -> tuple[int, float]:
-    began = time.perf_counter()
-    programs = sum(1 for _ in source.programs([request], SourceCounts()))
-    return programs, time.perf_counter() - began
+def _traced(request: SourceRequest, source: OpInfoSource) -> int:
+    return sum(1 for _ in source.programs([request], SourceCounts()))
 
 
 def _sum(rows: Iterable[Row]) -> Row:
-    columns = list(zip(*rows, strict=True))
-    return (
-        sum(columns[0]), round(sum(columns[1]), 2), sum(columns[2]), round(sum(columns[3]), 2)
-    )  # fmt: skip
+    programs, few = zip(*rows, strict=True)
+    return sum(programs), sum(few)
 
 
 def op_costs_text(rows: dict[str, Row]) -> str:
@@ -139,12 +127,12 @@ def op_costs_text(rows: dict[str, Row]) -> str:
 
 def _lines(rows: dict[str, Row]) -> Iterator[str]:
     yield "# What each op group costs. Written by `python -m bot.op_costs`; see bot/op_costs.py.\n"
-    yield "# group: [programs in all dtypes of a check, seconds to trace them, programs in float32, seconds]\n"
-    yield f"source: OpInfos and ModuleInfos of {PINNED_RELEASE}, traced on one thread\n"
+    yield "# group: [programs in all dtypes of a check, programs in float32]\n"
+    yield f"source: OpInfos and ModuleInfos of {PINNED_RELEASE}, traced\n"
     yield f"release: {PINNED_RELEASE}\n"
     yield "groups:\n"
-    for group, (programs, seconds, few, few_seconds) in sorted(rows.items()):
-        yield f"  {group}: [{programs}, {seconds:.2f}, {few}, {few_seconds:.2f}]\n"
+    for group, (programs, few) in sorted(rows.items()):
+        yield f"  {group}: [{programs}, {few}]\n"
 
 
 def main() -> None:
