@@ -126,6 +126,10 @@ def _subject(client: Client, job: Job, options: PublishOptions) -> _Subject:
     """Which pull request this is about. Raises NothingToPublishError, ApiError, EventError."""
     payload = read_event(job.event_path)
     if options.report is not None:
+        if job.event_name != "pull_request":
+            raise NothingToPublishError(
+                f"{job.event_name or 'this'} is no event of a pull request: the job's own summary has the report"
+            )
         return _own_subject(client, job, parse_event(PullRequestEvent, payload), options.report)
     if job.event_name != "workflow_run":
         raise EventError(

@@ -64,6 +64,7 @@ def test_a_run_of_a_fork_is_published(scene: Scene) -> None:
         ("op.py", n) for n in range(1, 6)
     ]
     assert published.comment_url.endswith(f"#issuecomment-{scene.own_comments[0].id}")
+    assert "untrusted run" in scene.comment_body
     lines = published.output_lines()
     assert f"comment-url={published.comment_url}" in lines
     assert "result=findings" in lines
@@ -527,6 +528,8 @@ def test_one_stage_in_a_repository_that_trusts_its_branches(
     assert "does not belong" in publish(environment, options, scene.time.clock).broken
     write_files(tmp_path / "report", {})
     assert publish(environment, options, scene.time.clock).broken
+    other = publish(environment | {"GITHUB_EVENT_NAME": "merge_group"}, options, scene.time.clock)
+    assert "nothing is posted" in other.note
     state.push(BASE, "own", {"op.py": "x = 6\n"})
     assert "moved on" in publish(environment, options, scene.time.clock).note
 
