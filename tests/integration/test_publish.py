@@ -70,6 +70,19 @@ def test_a_run_of_a_fork_is_published(scene: Scene) -> None:
     assert "result=findings" in lines
 
 
+@pytest.mark.parametrize(("findings", "requests"), [(10, 1), (11, 2), (100, 10)])
+def test_all_annotations_arrive_at_most_fifty_at_once(
+    fake_github: FakeGitHub, tmp_path: Path, findings: int, requests: int
+) -> None:
+    scene = set_up(fake_github, tmp_path, findings=findings)
+    scene.github.fail("cut-after", path="/check-runs", method="PATCH")
+    scene.publish()
+    places = {(it.title, it.start_line) for it in scene.check_run.annotations}
+    assert len(scene.check_run.annotations) == len(places) == 5 * findings
+    sent = [it for it in scene.github.log if it.writes and "/check-runs" in it.path]
+    assert len(sent) == requests
+
+
 def test_the_report_is_written_anew(scene: Scene) -> None:
     files = dict(report_files(claims(scene.pull, scene.run)))
     folder = next(name for name in files if name.endswith("/repro.py"))
