@@ -40,7 +40,7 @@ if [[ -n "$image" ]]; then
 fi
 
 # One tag for one content: a runner that keeps its images builds each version once.
-content="$(cd "$action" && find Dockerfile pyproject.toml requirements.lock bot -type f ! -name '*.pyc' -print0 |
+content="$(cd "$action" && find Dockerfile .dockerignore pyproject.toml requirements-image.lock bot -type f ! -name '*.pyc' -print0 |
   sort -z | xargs -0 sha256sum | sha256sum | cut -c 1-16)"
 image="localhost/opdiff:$content"
 say image "$image"
