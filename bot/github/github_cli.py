@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
+from bot.answer import CommandOptions, answer
 from bot.github.check_report import report_in_folder
 from bot.github.outputs import output_lines
 from bot.github.step_summary import step_summary as step_summary_text
+from bot.publish import ARTIFACT_NAME, CHECK_WORKFLOW, PublishOptions
+from bot.publish import publish as publish_report
 from bot.report.escape import log_line
 from bot.report.repro_code import ReproError
 from bot.report.repro_script import repro_script
-
-ARTIFACT_NAME = "opdiff"
-CHECK_WORKFLOW = ".github/workflows/opdiff.yml"
 
 ReportArgument = Annotated[Path, typer.Argument(help="A report's folder.")]
 ArtifactOption = Annotated[
@@ -66,9 +66,6 @@ def publish(
     ] = True,
 ) -> None:
     """Publish what the check stage found: comment and check run. The token is in OPDIFF_GITHUB_TOKEN."""
-    from bot.publish import PublishOptions
-    from bot.publish import publish as publish_report
-
     options = PublishOptions(out, report, artifact_name, check_workflow, pr_comment, check_run)
     published = publish_report(os.environ, options)
     sys.stderr.write(f"{log_line(published.note)}\n")
@@ -80,7 +77,5 @@ def command(
     artifact_name: ArtifactOption = ARTIFACT_NAME, check_workflow: WorkflowOption = CHECK_WORKFLOW
 ) -> None:
     """Follow a comment that begins with /opdiff. The token is in OPDIFF_GITHUB_TOKEN."""
-    from bot.answer import CommandOptions, answer
-
     answered = answer(os.environ, CommandOptions(artifact_name, check_workflow))
     sys.stdout.write(f"{log_line(answered.note)}\n")

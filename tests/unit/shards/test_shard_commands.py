@@ -127,6 +127,10 @@ def test_shards_without_an_op_say_so_and_merge_clean(server: CommandServer, tmp_
         assert (one["run"]["shard"], one["run"]["device"]) == ("1/1", device)
         assert one["changes"]["pull_request"] == 7
         assert (one["changes"]["base"], one["changes"]["head"]) == (head, newer)
+        again = server.opdiff("run", "--resume", out, folder=tmp_path)
+        assert again.returncode == 0, again.stderr
+    assert not server.opdiff("check", *words, "--prepare-only", folder=tmp_path).returncode
+    assert not (tmp_path / "opdiff-report").exists()
     merged = server.opdiff("merge", "shards", "--expected", "2", "--json", folder=tmp_path)
     assert said(merged)["result"] == "clean"
     lost = server.opdiff(
