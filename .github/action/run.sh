@@ -42,7 +42,7 @@ trap 'exit 130' INT TERM
 
 # Least privilege for all modes: the runner's own user, no capabilities, nothing of the image can be written.
 base_options() {
-  printf '%s\0' --rm --init --user "$(id -u):$(id -g)" --read-only --cap-drop ALL --security-opt no-new-privileges \
+  printf '%s\0' --rm --init --no-healthcheck --user "$(id -u):$(id -g)" --read-only --cap-drop ALL --security-opt no-new-privileges \
     --pids-limit 4096 --tmpfs /tmp:rw,exec,nosuid,nodev,mode=1777 --workdir "$workspace" --volume "$workspace:$workspace:ro"
   [[ "$engine" != podman ]] || printf '%s\0' --pull missing
   local more

@@ -40,7 +40,7 @@ def runner_options(image: Image, *more: str, sandbox: bool = True) -> list[str]:
     uid = RUNNER if os.geteuid() == 0 else os.getuid()
     gid = RUNNER if os.geteuid() == 0 else os.getgid()
     options = [
-        "--rm", "--init", "--user", f"{uid}:{gid}", "--network", "none", "--read-only",
+        "--rm", "--init", "--no-healthcheck", "--user", f"{uid}:{gid}", "--network", "none", "--read-only",
         "--tmpfs", "/tmp:rw,exec,nosuid,nodev,mode=1777", "--cap-drop", "ALL", "--pids-limit", "4096",
         "--security-opt", "no-new-privileges", *image.prepared_options,
     ]  # fmt: skip

@@ -23,7 +23,7 @@ _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 OPTIONS_OF_OTHERS = {"--check", "--fix"} | set(
-    "--build-arg --cap-drop --gpus --init --network --pids-limit --read-only --replace --rm --secret --security-opt"
+    "--build-arg --cap-drop --gpus --init --network --no-healthcheck --pids-limit --read-only --replace --rm --secret --security-opt"
     " --tag --tmpfs --user --volume".split()
 )
 """Options in the documentation that are of other programs (ruff; container engines, apparmor_parser)."""
