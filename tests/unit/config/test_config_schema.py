@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import yaml
 
 from bot import config_schema
@@ -30,6 +31,16 @@ def test_the_example_is_a_configuration_and_uses_every_rule() -> None:
     config = parse_config(config_schema.EXAMPLE.encode())
     assert (len(config.ops), len(config.ignore), config.shards) == (2, 2, 4)
     assert config_schema.EXAMPLE in config_schema.config_document()
+
+
+def test_the_schema_takes_the_example_and_refuses_what_the_parser_refuses() -> None:
+    schema = json.loads(config_schema.json_schema())
+    example = json.loads(json.dumps(yaml.safe_load(config_schema.EXAMPLE), default=str))
+    check = jsonschema.Draft202012Validator(schema)
+    assert list(check.iter_errors(example)) == []
+    assert list(check.iter_errors(example | {"devices": "cpu,cuda"})) == []
+    for wrong in ({"fail-on": "maybe"}, {"fail_on": "any"}, {"shards": 257}, {"budget": 0}):
+        assert list(check.iter_errors(example | wrong)), wrong
 
 
 def test_the_schema_names_the_keys_of_the_example() -> None:
