@@ -19,6 +19,9 @@ from bot.github.marker import fitted, read_marker, write_marker
 from bot.github.pull_request import pull_request
 from bot.github.state import MAX_DECISIONS, CommentState, Decision
 
+MAX_BODY: Final = 65_500
+"""Bytes of UTF-8: GitHub takes 65,536 characters."""
+_GAVE_WAY: Final = "Details are in the whole report, and here again with the next one."
 ACTIONS_LOGIN: Final = "github-actions[bot]"
 Render = Callable[[CommentState], str]
 """From what the comment remembers (its decisions are the newest) to the whole body, marker included."""
@@ -158,9 +161,17 @@ def record_decision(
 
 
 def with_state(body: str, state: CommentState) -> str:
-    """The same comment with another state in its marker, which is its last line."""
+    """The same comment with another state in its marker, which is its last line.
+
+    A comment that was full has no room for one more decision: its details then give way, first and last paragraph stay.
+    """
     text, newline, _ = body.rstrip().rpartition("\n")
-    return f"{text}{newline}{write_marker(fitted(state))}"
+    marker = write_marker(fitted(state))
+    whole = f"{text}{newline}{marker}"
+    if len(whole.encode()) <= MAX_BODY:
+        return whole
+    paragraphs = text.strip().split("\n\n")
+    return "\n\n".join([paragraphs[0], _GAVE_WAY, paragraphs[-1], marker])
 
 
 def _brought_together(client: Client, own: Sequence[_Own], body: str, accepted: set[str]) -> bool:
