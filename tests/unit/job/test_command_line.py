@@ -262,7 +262,10 @@ def test_a_reader_that_goes_away_is_no_traceback(work: Path) -> None:
         (OSError(28, "No space left on device"), "no space left while writing the run folder"),
         (OSError(28, "No space left on device", "/a/b"), "no space left while writing /a/b"),
         (OSError(122, "Disk quota exceeded", "/a/b"), "no space left while writing /a/b"),
-        (PermissionError(13, "Permission denied", "/a/b"), "Permission denied: '/a/b'"),
+        (
+            PermissionError(13, "Permission denied", "/a/b"),
+            "/a/b cannot be read or written: Permission",
+        ),
         (OpDiffError("one\ntwo"), "error: one two"),
         (WorkerDeath("crash", "SIGSEGV", ""), "a worker gave no answer: crash: SIGSEGV"),
         (ProtocolError("a lie"), "a worker gave no answer: a lie"),
