@@ -27,13 +27,13 @@ from bot.github.conversation import (
     CommandComment,
     Reaction,
     command_comment,
-    may_command,
     react,
     reply,
 )
 from bot.github.event import IssueCommentEvent, parse_event, read_event
 from bot.github.job import read_job
 from bot.github.marker import fitted, write_marker
+from bot.github.permission import may_command
 from bot.github.pull_request import PullRequest, pull_request
 from bot.github.rerun import HeadRuns, head_runs, rerun
 from bot.github.state import CommentState, Decision, Seen, Verb
@@ -140,7 +140,7 @@ def _asked(client: Client, event: IssueCommentEvent, login: str, options: Comman
     pull = pull_request(client, event.issue.number)
     if pull.state != "open":
         raise _RefusedError("-1", "the pull request is closed", "The pull request is closed.")
-    sticky = read_sticky_comment(client, pull.number, login)
+    sticky = read_sticky_comment(client, pull, login, options.check_workflow)
     runs = _runs_before(client, pull, comment, sticky.state, options)
     return _Asked(command, comment, author, pull, runs, sticky.state, login)
 
@@ -178,7 +178,8 @@ def _follow(client: Client, asked: _Asked, options: CommandOptions) -> Answered:
     finding = _finding(command, asked.state)
     react(client, comment.id, "eyes")
     link = _draft(client, asked, finding, options) if command.verb == "draft" else ""
-    record_decision(client, asked.pull.number, asked.login, _decision(asked, finding), _first_body)
+    decision = _decision(asked, finding)
+    record_decision(client, asked.pull, asked.login, decision, _first_body, options.check_workflow)
     started = ""
     if command.verb in RERUN:
         started = _run_again(client, asked)

@@ -30,6 +30,7 @@ from bot.github.outputs import output_lines
 from bot.github.publication import Publication
 from bot.github.pull_request import PullRequest, pull_request, pull_request_of
 from bot.github.repository_config import read_config
+from bot.github.standing import compared_with
 from bot.github.state import CommentState, Decision
 from bot.github.sticky_comment import Posted, own_login, post_sticky_comment, read_sticky_comment
 from bot.github.workflow_run import NothingToPublishError, check_stage_run
@@ -82,6 +83,8 @@ class _Subject:
     attempt: int
     run_url: str
     read: Callable[[], RunReport]
+    workflow: str | None
+    """The check workflow's path; None where the run is this job's own."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,8 @@ def publish(
         return Published(note=f"nothing is posted: {reason}")
     today = datetime.fromtimestamp(clock.now(), UTC).date()
     login = own_login(client, job.login)
-    previous = read_sticky_comment(client, subject.pull.number, login).state
+    sticky = read_sticky_comment(client, subject.pull, login, subject.workflow)
+    previous = compared_with(sticky.state, (subject.run, subject.attempt))
     report = _report(client, subject, options.out, previous.decisions, today)
 
     def publication(state: CommentState) -> Publication:
@@ -143,7 +147,9 @@ def _subject(client: Client, job: Job, options: PublishOptions) -> _Subject:
         check_reported(run)
         return fetch_report(client, run.row, options.artifact_name)
 
-    return _Subject(pull, run.row.id, run.row.run_attempt, run.row.html_url, read)
+    return _Subject(
+        pull, run.row.id, run.row.run_attempt, run.row.html_url, read, options.check_workflow
+    )
 
 
 def _own_subject(client: Client, job: Job, event: PullRequestEvent, folder: Path) -> _Subject:
@@ -155,7 +161,7 @@ def _own_subject(client: Client, job: Job, event: PullRequestEvent, folder: Path
         raise NothingToPublishError(
             f"the head of #{pull.number} has moved on from {event.pull_request.head.sha[:12]}"
         )
-    return _Subject(pull, job.run, job.attempt, job.url, lambda: report_in_folder(folder))
+    return _Subject(pull, job.run, job.attempt, job.url, lambda: report_in_folder(folder), None)
 
 
 def _report(
@@ -231,11 +237,11 @@ def _post(
         try:
             comment = post_sticky_comment(
                 client,
-                said.number,
+                subject.pull,
                 login,
-                said.head,
                 (said.run, said.attempt),
                 lambda state: comment_body(publication(state)),
+                subject.workflow,
             )
         except ApiError as error:
             failures.append(error)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime
 
 from bot.github.client import ApiError, ApiModel, Client, NotFoundError
 from bot.github.event import Id
-from bot.github.sticky_comment import Author, CommentRow
+from bot.github.own_comments import Author, CommentRow
 
 Reaction = Literal["eyes", "+1", "-1", "confused"]
-Permission = Literal["admin", "write", "read", "none"]
-MAY_COMMAND: Final[frozenset[Permission]] = frozenset(("admin", "write"))
-"""Custom roles and ``maintain`` come as the one of the four that they are built on."""
 
 
 class CommandComment(ApiModel):
@@ -26,22 +23,9 @@ class CommandComment(ApiModel):
     updated_at: AwareDatetime
 
 
-class _Level(ApiModel):
-    permission: str = Field(max_length=100)
-
-
 def command_comment(client: Client, comment: int) -> CommandComment:
     """The comment through the API. Raises NotFoundError when it was deleted, ApiError."""
     return client.get(CommandComment, client.path("issues", "comments", comment))
-
-
-def may_command(client: Client, login: str) -> bool:
-    """Whether the account may write to the repository. Raises ApiError."""
-    try:
-        level = client.get(_Level, client.path("collaborators", login, "permission"))
-    except NotFoundError:
-        return False
-    return level.permission in MAY_COMMAND
 
 
 def react(client: Client, comment: int, reaction: Reaction) -> None:
@@ -65,8 +49,7 @@ def reply(client: Client, number: int, comment: int, login: str, text: str) -> s
 
     def step() -> str | None:
         for row in client.pages(CommentRow, path):
-            author = row.user.login if row.user else ""
-            if author.lower() == login.lower() and row.body.rstrip().endswith(mark):
+            if row.is_by(login) and row.body.rstrip().endswith(mark):
                 return row.html_url
         created = client.write("POST", path, {"body": f"{text}\n\n{mark}"})
         row = client.parse(CommentRow, created, path)

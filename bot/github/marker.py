@@ -57,8 +57,8 @@ def read_marker(body: str) -> CommentState | None:
 def fitted(state: CommentState) -> CommentState:
     """The state as far as a marker holds it.
 
-    What gives way, in this order: the ends of reasons (the comments with the commands hold them whole), findings from
-    the end (counted in ``seen_left_out``), the oldest decisions.
+    What gives way, in this order: the ends of reasons (the comments with the commands hold them whole), findings of the
+    report before from the end, findings from the end (both counted in ``seen_left_out``), the oldest decisions.
     """
     if _fits(state):
         return state
@@ -70,6 +70,8 @@ def fitted(state: CommentState) -> CommentState:
             )
         }
     )
+    earlier = len(state.earlier.seen) if state.earlier is not None else 0
+    state = _largest(state, earlier, _with_earlier)
     state = _largest(state, len(state.seen), _with_seen)
     return _largest(state, len(state.decisions), _with_decisions)
 
@@ -98,6 +100,14 @@ def _short(reason: str) -> str:
 def _with_seen(state: CommentState, count: int) -> CommentState:
     left_out = state.seen_left_out + len(state.seen) - count
     return state.model_copy(update={"seen": state.seen[:count], "seen_left_out": left_out})
+
+
+def _with_earlier(state: CommentState, count: int) -> CommentState:
+    if state.earlier is None:
+        return state
+    left_out = state.earlier.seen_left_out + len(state.earlier.seen) - count
+    kept = {"seen": state.earlier.seen[:count], "seen_left_out": left_out}
+    return state.model_copy(update={"earlier": state.earlier.model_copy(update=kept)})
 
 
 def _with_decisions(state: CommentState, count: int) -> CommentState:

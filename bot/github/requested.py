@@ -12,7 +12,8 @@ from typing import Final
 
 from bot.github.client import TIMEOUT, ApiError, Clock
 from bot.github.job import JobError, read_job
-from bot.github.sticky_comment import ACTIONS_LOGIN, read_sticky_comment
+from bot.github.own_comments import decisions_on
+from bot.github.sticky_comment import ACTIONS_LOGIN
 
 PATIENCE: Final = 60.0
 """Seconds that a plan waits for GitHub in all."""
@@ -38,15 +39,15 @@ def requested_runs(
     """The ops that ``/opdiff run`` asked for at ``head`` of pull request ``number``; never raises for a failed call.
 
     The comment is that of ``OPDIFF_GITHUB_LOGIN``, else of GitHub Actions' own account: whoever the publish stage
-    writes as.
+    writes as. A request counts while the comment that made it is there, by somebody who may write to the repository.
     """
     try:
         job = read_job(environment, token_required=False)
         client = job.client(clock, timeout, PATIENCE)
-        state = read_sticky_comment(client, number, job.login or ACTIONS_LOGIN).state
+        decisions = decisions_on(client, number, job.login or ACTIONS_LOGIN)
     except (ApiError, JobError) as error:
         return Requested(note=f"commands in comments could not be read: {error}")
-    runs = [entry for entry in state.decisions if entry.verb == "run" and entry.head == head]
+    runs = [entry for entry in decisions if entry.verb == "run" and entry.head == head]
     budgets = [entry.budget for entry in runs if entry.budget is not None]
     return Requested(
         ops=tuple(dict.fromkeys(op for entry in runs for op in entry.ops)),

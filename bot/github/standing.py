@@ -7,7 +7,7 @@ from typing import Final
 
 from bot.github.marker import fitted
 from bot.github.publication import Publication
-from bot.github.state import MAX_DECISIONS, MAX_SEEN, CommentState, Seen
+from bot.github.state import MAX_DECISIONS, MAX_SEEN, CommentState, Earlier, Seen
 from bot.report.results import FindingRow, Results
 from bot.report.wording import is_against_candidate, is_open
 
@@ -122,8 +122,32 @@ def next_state(publication: Publication) -> CommentState:
             seen=seen,
             seen_left_out=left_out,
             decisions=previous.decisions[-MAX_DECISIONS:],
+            earlier=_earlier(previous),
         )
     )
+
+
+def compared_with(state: CommentState, run: tuple[int, int]) -> CommentState:
+    """What a report of ``run`` (id and attempt) is compared with, from what the comment remembers now.
+
+    It is the report before: when the comment speaks of this run already, as after a publish that is done again, that is
+    what it keeps of the one before. The decisions are always those of now.
+    """
+    if (state.run, state.attempt) != run:
+        return state
+    earlier = state.earlier or Earlier()
+    return CommentState(
+        head=earlier.head,
+        seen=earlier.seen,
+        seen_left_out=earlier.seen_left_out,
+        decisions=state.decisions,
+    )
+
+
+def _earlier(previous: CommentState) -> Earlier | None:
+    if previous.head is None:
+        return None
+    return Earlier(head=previous.head, seen=previous.seen, seen_left_out=previous.seen_left_out)
 
 
 def is_fingerprint(text: str) -> bool:

@@ -1,7 +1,7 @@
 """What the sticky comment remembers between pushes: findings of the last push, and people's decisions.
 
 The state travels in the comment itself, in a hidden marker, so that no server is needed. Only a comment that the bot
-itself wrote is read; who may edit such a comment has write access to the repository anyway.
+itself wrote is read, and of its state only what GitHub bears out counts: see :mod:`bot.github.own_comments`.
 """
 
 from __future__ import annotations
@@ -55,16 +55,26 @@ class Decision(_Model):
     """Of ``wrong``: the verdict that was said to be wrong."""
 
 
+class Earlier(_Model):
+    """What the report before the comment's own had: a publish that is done again compares with the same."""
+
+    head: Sha | None = None
+    seen: tuple[Seen, ...] = Field(default=(), max_length=MAX_SEEN)
+    seen_left_out: int = 0
+
+
 class CommentState(_Model):
     """Everything that the sticky comment's marker holds."""
 
     version: Literal[1] = STATE_VERSION
     head: Sha | None = None
     """The head that the comment speaks of; null before the first report."""
-    run: int = 0
+    run: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """The check run's workflow run id, and which attempt: a late publish of an older run changes nothing."""
-    attempt: int = 0
+    attempt: Annotated[int, Field(ge=0, lt=2**31)] = 0
     seen: tuple[Seen, ...] = Field(default=(), max_length=MAX_SEEN)
     seen_left_out: int = 0
     """Findings beyond MAX_SEEN: of these no one can say whether they were fixed."""
     decisions: tuple[Decision, ...] = Field(default=(), max_length=MAX_DECISIONS)
+    earlier: Earlier | None = None
+    """Null before the second report."""

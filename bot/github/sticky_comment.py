@@ -1,22 +1,21 @@
 """The one comment of the bot on a pull request: found, written, and kept one.
 
-A comment is the bot's own when the bot's account wrote it and a marker is in its last line; a copied marker in
-somebody else's comment is neither read nor touched. Of several own ones (two jobs began at once) the oldest stays,
-holds what the newest run said and all decisions, and the others are deleted.
+:mod:`bot.github.own_comments` says which comments are the bot's own and what of them counts. Of several own ones (two
+jobs began at once, or another workflow posted a marker) the oldest is the one: nothing can be posted before it any
+more. It holds what the newest run said and all decisions, and the others are deleted; none of their text is taken over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from pydantic import Field
-
-from bot.github.client import ApiError, ApiModel, Client, NotFoundError
-from bot.github.event import Id
+from bot.github.client import ApiError, Client, NotFoundError
 from bot.github.marker import fitted, read_marker, write_marker
-from bot.github.pull_request import pull_request
+from bot.github.own_comments import Author, CommentRow, OwnComment, OwnComments, all_decisions
+from bot.github.pull_request import PullRequest, pull_request
+from bot.github.standing import compared_with
 from bot.github.state import MAX_DECISIONS, CommentState, Decision
 
 MAX_BODY: Final = 65_500
@@ -25,22 +24,6 @@ _GAVE_WAY: Final = "Details are in the whole report, and here again with the nex
 ACTIONS_LOGIN: Final = "github-actions[bot]"
 Render = Callable[[CommentState], str]
 """From what the comment remembers (its decisions are the newest) to the whole body, marker included."""
-
-
-class Author(ApiModel):
-    """An account."""
-
-    id: Id
-    login: Annotated[str, Field(max_length=100)]
-
-
-class CommentRow(ApiModel):
-    """A comment on a pull request."""
-
-    id: Id
-    body: str = ""
-    user: Author | None
-    html_url: str
 
 
 @dataclass(frozen=True)
@@ -60,16 +43,6 @@ class Posted:
     left_alone: str = ""
 
 
-@dataclass(frozen=True)
-class _Own:
-    row: CommentRow
-    state: CommentState
-
-    @property
-    def age(self) -> tuple[int, int]:
-        return self.state.run, self.state.attempt
-
-
 def own_login(client: Client, configured: str = "") -> str:
     """The account that the token writes as.
 
@@ -86,48 +59,53 @@ def own_login(client: Client, configured: str = "") -> str:
         raise
 
 
-def read_sticky_comment(client: Client, number: int, login: str) -> StickyComment:
-    """The bot's comment on pull request ``number``; an empty one where there is none. Raises ApiError."""
-    own = _own_comments(client, number, login)
+def read_sticky_comment(
+    client: Client, pull: PullRequest, login: str, workflow: str | None
+) -> StickyComment:
+    """The bot's comment on a pull request; an empty one where there is none. Raises ApiError.
+
+    ``workflow``: the check workflow's path, None where check and publish are one job.
+    """
+    own = OwnComments(client, pull, login, workflow).look()
     if not own:
         return StickyComment()
-    newest = max(own, key=lambda comment: comment.age)
-    state = newest.state.model_copy(update={"decisions": _decisions(own)})
-    return StickyComment(own[0].row.html_url, newest.row.body, state)
+    return StickyComment(own[0].row.html_url, own[0].row.body, _state(own))
 
 
 def post_sticky_comment(
-    client: Client, number: int, login: str, head: str, run: tuple[int, int], render: Render
+    client: Client,
+    pull: PullRequest,
+    login: str,
+    run: tuple[int, int],
+    render: Render,
+    workflow: str | None,
 ) -> Posted:
     """Make the bot's comment hold what ``render`` makes of the state, and be the only one.
 
-    It is left alone when it says so already, when the pull request's head has moved on from ``head`` or it is closed,
-    and when it speaks of a later ``run`` (id and attempt): all looked at right before each write. Raises ApiError.
+    It is left alone when it says so already, when the pull request's head has moved on from ``pull``'s or it is closed,
+    and when one speaks of a later ``run`` (id and attempt): all looked at right before each write. Raises ApiError.
     """
-
+    comments = OwnComments(client, pull, login, workflow, published=run)
     accepted: set[str] = set()
-    before: CommentState | None = None  # of the report before this run's: what is compared with
 
     def step() -> Posted | None:
-        nonlocal before
-        own = _own_comments(client, number, login)
-        moved = _moved_on(client, number, head)
+        own = comments.look()
+        moved = _moved_on(client, pull)
         if moved:
             return Posted(own[0].row.html_url if own else "", moved)
         if not own:
-            before = before or CommentState()
-            _create(client, number, login, render(before))
+            _create(comments, render(CommentState()))
             return None
-        newest = max(own, key=lambda comment: comment.age)
-        decisions = {"decisions": _decisions(own)}
-        if newest.age > run:
-            body = with_state(newest.row.body, newest.state.model_copy(update=decisions))
-            if _brought_together(client, own, body, accepted):
+        state = _state(own)
+        if max(comment.age for comment in own) > run:
+            # Whoever posted a younger one is still at work, and will bring them together.
+            later = own[0].age > run
+            body = with_state(own[0].row.body, state)
+            if not later or _brought_together(client, own, body, accepted):
                 return Posted(own[0].row.html_url, "a later run has been published")
             return None
-        if before is None or newest.age < run:
-            before = newest.state
-        if _brought_together(client, own, render(before.model_copy(update=decisions)), accepted):
+        body = render(compared_with(state, run))
+        if _brought_together(client, own, body, accepted):
             return Posted(own[0].row.html_url)
         return None
 
@@ -135,24 +113,30 @@ def post_sticky_comment(
 
 
 def record_decision(
-    client: Client, number: int, login: str, decision: Decision, first_body: Render
+    client: Client,
+    pull: PullRequest,
+    login: str,
+    decision: Decision,
+    first_body: Render,
+    workflow: str | None,
 ) -> Posted:
     """Add a decision to the comment's state, once; ``first_body`` is the comment where there is none yet.
 
     After each write the comment is read again: a decision that another job's write took away is put back.
     """
+    comments = OwnComments(client, pull, login, workflow, followed=decision)
     accepted: set[str] = set()
 
     def step() -> Posted | None:
-        own = _own_comments(client, number, login)
+        own = comments.look()
         if not own:
-            _create(client, number, login, first_body(CommentState(decisions=(decision,))))
+            _create(comments, first_body(CommentState(decisions=(decision,))))
             return None
-        newest = max(own, key=lambda comment: comment.age)
-        decisions = _decisions(own)
-        if all(known.comment != decision.comment for known in decisions):
-            decisions = (*decisions, decision)[-MAX_DECISIONS:]
-        body = with_state(newest.row.body, newest.state.model_copy(update={"decisions": decisions}))
+        state = _state(own)
+        if all(known.comment != decision.comment for known in state.decisions):
+            decisions = (*state.decisions, decision)[-MAX_DECISIONS:]
+            state = state.model_copy(update={"decisions": decisions})
+        body = with_state(own[0].row.body, state)
         if not _brought_together(client, own, body, accepted):
             return None
         return Posted(own[0].row.html_url)
@@ -174,7 +158,9 @@ def with_state(body: str, state: CommentState) -> str:
     return "\n\n".join([paragraphs[0], _GAVE_WAY, paragraphs[-1], marker])
 
 
-def _brought_together(client: Client, own: Sequence[_Own], body: str, accepted: set[str]) -> bool:
+def _brought_together(
+    client: Client, own: Sequence[OwnComment], body: str, accepted: set[str]
+) -> bool:
     """Whether the oldest comment is the only one and holds ``body``; if not, one write is made towards that.
 
     A body that GitHub ``accepted`` is there when its state is, even where the text is given back in another form.
@@ -182,7 +168,7 @@ def _brought_together(client: Client, own: Sequence[_Own], body: str, accepted: 
     oldest, *others = own
     path = client.path("issues", "comments", oldest.row.id)
     try:
-        there = body in accepted and oldest.state == read_marker(body)
+        there = body in accepted and read_marker(oldest.row.body) == read_marker(body)
         if not (there or _same(oldest.row.body, body)):
             client.write("PATCH", path, {"body": body})
             accepted.add(body)
@@ -195,40 +181,28 @@ def _brought_together(client: Client, own: Sequence[_Own], body: str, accepted: 
     return True
 
 
-def _own_comments(client: Client, number: int, login: str) -> list[_Own]:
-    """The bot's own comments with a marker, the oldest first."""
-    found: list[_Own] = []
-    for row in client.pages(CommentRow, client.path("issues", number, "comments")):
-        if row.user is None or row.user.login.lower() != login.lower():
-            continue
-        state = read_marker(row.body)
-        if state is not None:
-            found.append(_Own(row, state))
-    return sorted(found, key=lambda comment: comment.row.id)
+def _state(own: Sequence[OwnComment]) -> CommentState:
+    """The oldest's state with the decisions of all."""
+    return own[0].state.model_copy(update={"decisions": all_decisions(own)})
 
 
-def _decisions(own: Sequence[_Own]) -> tuple[Decision, ...]:
-    """Everybody's decisions, each once, in the order of their comments."""
-    decisions = {entry.comment: entry for comment in own for entry in comment.state.decisions}
-    return tuple(decisions[comment] for comment in sorted(decisions))[-MAX_DECISIONS:]
-
-
-def _moved_on(client: Client, number: int, head: str) -> str:
-    pull = pull_request(client, number)
+def _moved_on(client: Client, before: PullRequest) -> str:
+    pull = pull_request(client, before.number)
     if pull.state != "open":
         return "the pull request is no longer open"
-    if pull.head.sha != head:
-        return f"the head has moved on from {head[:12]} to {pull.head.sha[:12]}"
+    if pull.head.sha != before.head.sha:
+        return f"the head has moved on from {before.head.sha[:12]} to {pull.head.sha[:12]}"
     return ""
 
 
-def _create(client: Client, number: int, login: str, body: str) -> None:
+def _create(comments: OwnComments, body: str) -> None:
     """Post the first comment. One that would never be found again is taken back, instead of one more with every push."""
-    path = client.path("issues", number, "comments")
+    client, login = comments.client, comments.login
+    path = client.path("issues", comments.pull.number, "comments")
     created = client.parse(CommentRow, client.write("POST", path, {"body": body}), path)
-    author = created.user.login if created.user else ""
-    if author.lower() == login.lower():
+    if created.is_by(login):
         return
+    author = created.user.login if created.user else ""
     path = client.path("issues", "comments", created.id)
     client.settle(lambda: _delete(client, path))
     raise ApiError(

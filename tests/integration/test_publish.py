@@ -349,11 +349,12 @@ def test_a_comment_of_the_bots_account_without_a_marker_is_not_its_own(scene: Sc
 
 def test_an_accepted_finding_does_not_fail(scene: Scene) -> None:
     scene.publish()
+    said = scene.comment("/opdiff accept 00000000 meant")
     (own,) = scene.own_comments
     state = read_marker(own.body)
     assert state is not None
     decision = Decision(
-        comment=5,
+        comment=said.id,
         verb="accept",
         author="maintainer",
         head=scene.pull.head_sha,
@@ -382,6 +383,12 @@ def test_a_head_that_moves_while_publishing_keeps_the_comment_alone(scene: Scene
     assert scene.comment_body == body
 
 
+def run_again(scene: Scene) -> None:
+    """The run's second attempt, to its end."""
+    scene.state.rerun(scene.run)
+    scene.state.complete_run(scene.run, "failure")
+
+
 def newer_comment(scene: Scene) -> str:
     """What a publish of the run's second attempt would have written."""
     state = CommentState(
@@ -395,6 +402,7 @@ def test_a_late_publish_of_an_older_attempt_changes_nothing(scene: Scene) -> Non
     body = newer_comment(scene)
 
     def newer() -> None:
+        run_again(scene)
         scene.state.add_comment(BASE, 1, BOT, body)
         scene.state.check_runs.append(
             CheckRun(
@@ -419,13 +427,20 @@ def test_a_late_publish_of_an_older_attempt_changes_nothing(scene: Scene) -> Non
 @pytest.mark.parametrize("newer_is_theirs", [True, False])
 def test_comments_posted_at_the_same_moment_become_one(scene: Scene, newer_is_theirs: bool) -> None:
     """Two find no comment, and both post one: the older stays, and says what the newest run said."""
-    body = newer_comment(scene)
-    if not newer_is_theirs:
-        body = f"an older report\n\n{write_marker(CommentState(head='a' * 40, run=1, attempt=1))}"
-    scene.github.before(
-        "POST", "/issues/1/comments", lambda: scene.state.add_comment(BASE, 1, BOT, body)
-    )
-    published = scene.publish()
+    older, run = scene.run, scene.check_again()
+    state = CommentState(head=older.head_sha, run=older.id, attempt=1)
+    body = f"an older report\n\n{write_marker(state)}"
+    if newer_is_theirs:
+        scene.run = run
+        body = newer_comment(scene)
+
+    def theirs() -> None:
+        if newer_is_theirs:
+            run_again(scene)
+        scene.state.add_comment(BASE, 1, BOT, body)
+
+    scene.github.before("POST", "/issues/1/comments", theirs)
+    published = scene.publish(run)
     (comment,) = scene.own_comments
     assert published.comment_url.endswith(f"-{comment.id}")
     assert ("the newer report" in comment.body) == newer_is_theirs

@@ -12,7 +12,7 @@ from cmarkgfm.cmark import Options
 from hypothesis import strategies as st
 
 from bot.github.publication import Publication
-from bot.github.state import CommentState, Decision, Seen
+from bot.github.state import CommentState, Decision, Earlier, Seen
 from bot.oracle.finding import Confidence, FindingStatus, Kind, Verdict
 from bot.report.results import (
     ChangedOpRow,
@@ -149,9 +149,13 @@ decision = st.builds(
     Decision, comment=st.integers(1, 2**53), verb=st.sampled_from(["wrong", "accept", "ignore"]), author=long_text(100),
     head=st.just(HEAD), fingerprint=fingerprints, reason=long_text(300), verdict=st.none() | words(Verdict),
 )  # fmt: skip
+earlier = st.builds(
+    Earlier, head=st.none() | st.sampled_from([HEAD, BASE]), seen=few(seen), seen_left_out=st.integers(0, 5_000)
+)  # fmt: skip
 states = st.builds(
     CommentState, head=st.none() | st.sampled_from([HEAD, BASE]), run=st.integers(0, 2**53), seen=few(seen),
     seen_left_out=st.integers(0, 5_000), decisions=few(decision),
+    earlier=st.none() | earlier,
 )  # fmt: skip
 
 
