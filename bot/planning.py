@@ -78,8 +78,9 @@ class ShardPlan:
     def print(self, console: Console) -> None:
         """A line for each job."""
         subject = self.subject
-        what = "all" if subject.changes is None else "changed"
-        console.print(f"{escape(subject.framework)}: {len(subject.ops)} {what} ops")
+        number = len(subject.ops)
+        what = f"all {number} ops" if subject.changes is None else f"{number} changed ops"
+        console.print(f"{escape(subject.framework)}: {what}")
         for one in self.shards:
             seconds = "no budget" if one.budget is None else f"{one.budget:g} s"
             console.print(
