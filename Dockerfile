@@ -39,8 +39,7 @@ FROM base
 COPY --from=python310 /usr/local /opt/opdiff/python/3.10
 COPY --from=dependencies /opt/opdiff/app /opt/opdiff/app
 
-ENV PATH=/opt/opdiff/app/bin:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin:/opt/opdiff/python/3.10/bin \
-    UV_PYTHON_INSTALL_DIR=/opt/opdiff/python
+ENV PATH=/opt/opdiff/app/bin:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin:/opt/opdiff/python/3.10/bin
 
 # Which environments are ready: requirements that `opdiff envs prepare` takes. TORCH_BACKEND is uv's --torch-backend
 # (cpu, cu126...); empty: what the package index gives. Only what this step reads is copied before it, so that a change
@@ -57,7 +56,8 @@ RUN --mount=type=secret,id=settings --mount=type=secret,id=certificates \
     && if [ -f /run/secrets/settings ]; then . /run/secrets/settings; fi \
     # A word of ENVIRONMENTS is a requirement each.
     && for environment in ${ENVIRONMENTS}; do \
-        UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 \
+        UV_CACHE_DIR=/var/cache/uv UV_LINK_MODE=copy UV_PYTHON_INSTALL_DIR=/opt/opdiff/python \
+            PYTHONPATH=/build PYTHONDONTWRITEBYTECODE=1 \
             python -c 'from bot.targets.envs_cli import app; app()' prepare --cache-dir /opt/opdiff/cache/opdiff "${environment}" || exit 1; \
     done \
     # uv's locks are anybody's to write.
