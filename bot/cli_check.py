@@ -250,6 +250,7 @@ def plan(
         asked=asked,
         pull_request=request.pull_request,
         notes=[requested.note] if requested.note else [],
+        accepted=requested.accepted,
     )
     if github_output:
         sys.stdout.write("".join(f"{line}\n" for line in planned.output_lines()))
@@ -280,11 +281,17 @@ def merge(
         FailOn | None,
         typer.Option(help="Which findings make the exit code 2; default: the configuration's."),
     ] = None,
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept", help="Fingerprints of findings that are an expected change, by comma."
+        ),
+    ] = None,
     out: OutOption = DEFAULT_OUT,
     as_json: JsonOption = False,
 ) -> None:
     """Merge the reports of shards into one, and say which are lost or broken."""
-    results = merge_reports(folder, expected, out, fail_on)
+    results = merge_reports(folder, expected, out, fail_on, split_commas(accept))
     show(results, out, as_json)
     raise typer.Exit(results.exit_code)
 

@@ -42,9 +42,6 @@ MAX_BUDGET: Final = 7 * 86_400.0
 CONFIG_VERSION: Final = 1
 
 
-_EXCUSES: Final[dict[str, str]] = {"accept": "accepted", "ignore": "ignored"}
-
-
 class ConfigError(OpDiffError):
     """A configuration cannot be used; the message is one line: which file, which line, what is wrong."""
 
@@ -220,11 +217,11 @@ def apply_config(
 ) -> Results:
     """The results with ``ignored`` set by the configuration and by people's decisions, and the result that follows.
 
-    Pure, and the same when applied twice. ``accept`` (an expected change) and ``ignore`` excuse their finding on this
-    pull request, the last of them tells why; ``wrong`` is counted, and excuses nothing.
+    Pure, and the same when applied twice. ``accept`` (an expected change) excuses its finding on this pull request, the
+    last one tells why; ``ignore`` only suggests lines for the configuration, ``wrong`` is counted, and both excuse nothing.
     A rule whose last day is over ignores nothing, and a note says so where it would have mattered. ``today`` is in UTC.
     """
-    decided = {d.fingerprint: d for d in decisions if d.verb in _EXCUSES and d.fingerprint}
+    decided = {d.fingerprint: d for d in decisions if d.verb == "accept" and d.fingerprint}
     findings: list[FindingRow] = []
     expired: list[str] = []
     for row in results.findings:
@@ -250,7 +247,7 @@ def apply_config(
 
 def _decided(decision: Decision) -> str:
     reason = f": {decision.reason}" if decision.reason else ""
-    return clip(f"{_EXCUSES[decision.verb]} by {decision.author}{reason}")
+    return clip(f"accepted by {decision.author}{reason}")
 
 
 def _expired(row: FindingRow, rule: IgnoreRule) -> str:

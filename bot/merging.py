@@ -9,7 +9,7 @@ finding; counts add up (a program that two shards ran counts in both); what is m
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from importlib.metadata import version
@@ -39,21 +39,28 @@ Copy = tuple[int, str]
 
 
 def merge(
-    folders: Sequence[Path], expected: int, out: Path, fail_on: FailOn | None = None
+    folders: Sequence[Path],
+    expected: int,
+    out: Path,
+    fail_on: FailOn | None = None,
+    accepted: Collection[str] = (),
 ) -> Results:
     """Read the shards' reports, write one below ``out``, and return its results. Raises OpDiffError.
 
     ``folders`` are reports, or folders of reports. ``expected`` is how many there should be. ``fail_on`` None is what
-    the shards' configuration says.
+    the shards' configuration says. ``accepted`` are fingerprints of findings that a person called an expected change.
     """
     reports = one_run([read_shard(name, folder) for name, folder in report_folders(folders)])
-    results = merged_results(reports, expected, fail_on)
+    results = merged_results(reports, expected, fail_on, accepted)
     _make_room(out, folders)
     return write_report(out, results, _bundles(reports)).results
 
 
 def merged_results(
-    reports: Sequence[ShardReport], expected: int, fail_on: FailOn | None = None
+    reports: Sequence[ShardReport],
+    expected: int,
+    fail_on: FailOn | None = None,
+    accepted: Collection[str] = (),
 ) -> Results:
     """The results of all shards together; the findings still name the folders of their shards."""
     whole = [one.results for one in reports if one.report is not None]
@@ -63,7 +70,7 @@ def merged_results(
         missing.append(f"there are {len(reports)} reports, and {expected} were expected")
     coverage = merged_coverage(whole)
     missing += _uncovered(whole, coverage, bool(missing))
-    findings = tuple(_findings(reports).values())
+    findings = tuple(_excused(row, accepted) for row in _findings(reports).values())
     shortfalls = list(dict.fromkeys([*missing, *_shortfalls(whole)]))
     notes = dict.fromkeys([*shortfalls, *_different(whole), *(n for r in whole for n in r.notes)])
     configured = whole[0].configured_fail_on if whole else "candidate"
@@ -82,6 +89,12 @@ def merged_results(
         shortfalls=note_rows(shortfalls),
         shards=shards,
     )
+
+
+def _excused(row: FindingRow, accepted: Collection[str]) -> FindingRow:
+    if row.fingerprint not in accepted:
+        return row
+    return row.model_copy(update={"ignored": "accepted: an expected change of this pull request"})
 
 
 def _shard_row(one: ShardReport) -> ShardRow:

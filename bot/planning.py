@@ -32,13 +32,15 @@ class PlannedShard:
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """The jobs of a check. ``asked`` are the ops that a person named beside the changed ones."""
+    """The jobs of a check. ``asked`` are the ops that a person named beside the changed ones, ``accepted`` the
+    fingerprints of findings that a person called an expected change."""
 
     subject: Subject
     asked: tuple[str, ...]
     shards: tuple[PlannedShard, ...]
     pull_request: int | None = None
     notes: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
 
     def matrix(self) -> dict[str, Any]:
         """For a job's ``strategy.matrix``. ``ops`` are those asked for, by comma; a ``budget`` of 0 is no bound."""
@@ -72,8 +74,12 @@ class ShardPlan:
         }
 
     def output_lines(self) -> list[str]:
-        """``name=value`` lines for ``$GITHUB_OUTPUT``: the matrix, and how many jobs a merge must expect."""
-        return [f"matrix={json.dumps(self.matrix())}", f"shards={len(self.shards)}"]
+        """``name=value`` lines for ``$GITHUB_OUTPUT``: the matrix, how many jobs a merge must expect, and what it excuses."""
+        return [
+            f"matrix={json.dumps(self.matrix())}",
+            f"shards={len(self.shards)}",
+            f"accepted={','.join(self.accepted)}",
+        ]
 
     def print(self, console: Console) -> None:
         """A line for each job."""
@@ -98,6 +104,7 @@ def plan_shards(
     asked: Sequence[str] = (),
     pull_request: int | None = None,
     notes: Sequence[str] = (),
+    accepted: Sequence[str] = (),
 ) -> ShardPlan:
     """The jobs of a check; what is None or empty is the configuration's, else one shard on the CPU without a bound.
 
@@ -121,4 +128,4 @@ def plan_shards(
         for part in parts
     )
     said = subject.changes.notes if subject.changes is not None else ()
-    return ShardPlan(subject, tuple(asked), rows, pull_request, (*notes, *said))
+    return ShardPlan(subject, tuple(asked), rows, pull_request, (*notes, *said), tuple(accepted))

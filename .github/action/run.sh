@@ -139,13 +139,15 @@ change_arguments() {
 
 plan() {
   change_arguments
-  opdiff token_options -- plan "${arguments[@]}" --shards "$OPDIFF_SHARDS" --github-output >>"$GITHUB_OUTPUT"
+  [[ -z "$OPDIFF_SHARDS" ]] || arguments+=(--shards "$OPDIFF_SHARDS")
+  opdiff token_options -- plan "${arguments[@]}" --github-output >>"$GITHUB_OUTPUT"
 }
 
 check() {
   refuse_persisted_credentials
   change_arguments
-  arguments+=(--candidate "$OPDIFF_CANDIDATE" --out "$out/report")
+  arguments+=(--out "$out/report")
+  [[ -z "$OPDIFF_CANDIDATE" ]] || arguments+=(--candidate "$OPDIFF_CANDIDATE")
   [[ -z "$OPDIFF_BASELINE" ]] || arguments+=(--baseline "$OPDIFF_BASELINE")
   [[ -z "$OPDIFF_SHARD" ]] || arguments+=(--shard "$OPDIFF_SHARD")
   [[ -z "$OPDIFF_FAIL_ON" ]] || arguments+=(--fail-on "$OPDIFF_FAIL_ON")
@@ -203,6 +205,7 @@ merge() {
   mkdir -p "$report_folder" # no artifact at all: every shard is lost, and the report says so
   arguments=(merge "$report_folder" --expected "$shards" --out "$out/report")
   [[ -z "$OPDIFF_FAIL_ON" ]] || arguments+=(--fail-on "$OPDIFF_FAIL_ON")
+  [[ -z "$OPDIFF_ACCEPTED" ]] || arguments+=(--accept "$OPDIFF_ACCEPTED")
   opdiff merge_options -- "${arguments[@]}" || code=$?
   report "$code"
 }

@@ -40,9 +40,7 @@ def find_changes(
     return _Search(changeset, head, rules, group).run()
 
 
-def framework_of(
-    changeset: ChangeSet, *, frameworks: Sequence[FrameworkRules] = FRAMEWORKS
-) -> str:
+def framework_of(changeset: ChangeSet, *, frameworks: Sequence[FrameworkRules] = FRAMEWORKS) -> str:
     """The framework that a tree's layout is of. Raises ChangesError when it is none that is known here."""
     return _rules(Tree(changeset.head_paths(), changeset.head_text), None, frameworks).name
 

@@ -1,4 +1,4 @@
-"""What people asked the check stage to run beside the changed ops: ``/opdiff run``, read from the sticky comment.
+"""What people asked of the check stage in comments: ``/opdiff run`` and ``/opdiff accept``, read from the sticky comment.
 
 The check stage's plan reads it with a token that may only read, or without one where the repository is public. What
 a comment says cannot make the plan fail: what could not be read is a note in the report.
@@ -25,6 +25,8 @@ class Requested:
 
     ops: tuple[str, ...] = ()
     budget: float | None = None
+    accepted: tuple[str, ...] = ()
+    """Fingerprints of findings that somebody said to be an expected change, at this head or an older one."""
     note: str = ""
     """Why nobody knows what was asked for; empty when it was read."""
 
@@ -52,4 +54,7 @@ def requested_runs(
     return Requested(
         ops=tuple(dict.fromkeys(op for entry in runs for op in entry.ops)),
         budget=budgets[-1] if budgets else None,
+        accepted=tuple(
+            dict.fromkeys(d.fingerprint for d in decisions if d.verb == "accept" and d.fingerprint)
+        ),
     )

@@ -77,6 +77,9 @@ def test_accept_makes_the_next_report_pass(scene: Scene) -> None:
     published = scene.publish()
     assert published.results is not None
     assert published.results.result == "clean"
+    plan = scene.job("plan", "pull_request", events.pull_request(scene.state, scene.pull))
+    asked = requested_runs(plan, scene.pull.number, scene.pull.head_sha, scene.time.clock)
+    assert asked.accepted == ("00000000", "00000001")
     assert {it.ignored for it in published.results.findings} == {
         "accepted by maintainer: we changed the formula"
     }

@@ -139,3 +139,14 @@ def test_every_output_is_documented_as_it_is() -> None:
     documented = {row[0].strip("| `"): row[1].rstrip(" |") for row in rows("Outputs")}
     real = {name: " ".join(o["description"].split()) for name, o in ACTION["outputs"].items()}
     assert documented == real
+
+
+def test_workflows_read_only_outputs_that_the_action_has() -> None:
+    """A composite action's steps have outputs that nobody outside sees unless they are declared."""
+    for path in (ROOT / ".github/workflows").glob("opdiff-*.yml"):
+        text = path.read_text(encoding="utf-8")
+        for job in yaml.safe_load(text)["jobs"].values():
+            own = {s["id"] for s in job["steps"] if s["uses"].startswith("./") and "id" in s}
+            for step, output in re.findall(r"steps\.([\w-]+)\.outputs\.([\w-]+)", str(job)):
+                assert step in own, f"{path.name}: {step}"
+                assert output in ACTION["outputs"], f"{path.name}: {output}"

@@ -98,7 +98,7 @@ def test_an_ended_rule_that_matters_not_is_not_spoken_of() -> None:
     ("verb", "result", "ignored"),
     [
         ("accept", "clean", "accepted by ada: it is meant"),
-        ("ignore", "clean", "ignored by ada: it is meant"),
+        ("ignore", "findings", None),  # suggests lines for the configuration
         ("wrong", "findings", None),  # counted, and excuses nothing
         ("draft", "findings", None),
     ],
@@ -110,9 +110,9 @@ def test_decisions(verb: str, result: str, ignored: str | None) -> None:
 
 
 def test_the_last_decision_counts() -> None:
-    said = [decision("accept"), decision("ignore", comment=2, author="bob", reason="later")]
+    said = [decision("accept"), decision("accept", comment=2, author="bob", reason="later")]
     found = apply_config(results(row(A)), Config(), said, TODAY)
-    assert found.findings[0].ignored == "ignored by bob: later"
+    assert found.findings[0].ignored == "accepted by bob: later"
 
 
 def test_a_decision_on_another_finding_changes_nothing() -> None:

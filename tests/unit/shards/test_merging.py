@@ -174,6 +174,14 @@ def test_the_configuration_says_what_fails_unless_the_command_does(
     assert one.result == result
 
 
+def test_what_people_accepted_fails_nothing_and_stays_listed() -> None:
+    both = [shard(results("1/1", findings=(row(A), row(B))))]
+    one = merged_results(one_run(both), 1, "any", {A})
+    assert one.result == "findings"
+    assert [bool(found.ignored) for found in one.findings] == [True, False]
+    assert merged_results(one_run(both), 1, "any", {A, B}).result == "clean"
+
+
 def test_machines_that_differ_are_said() -> None:
     other = results("2/2", ["mul"], run={"cpu": "B", "instruction_set": "AVX512"})
     one = merged(results("1/2", ["add"], run={"cpu": "A", "instruction_set": "AVX2"}), other)

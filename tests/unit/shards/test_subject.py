@@ -138,6 +138,7 @@ def test_no_more_shards_than_ops_and_one_for_none(tmp_path: Path) -> None:
     assert [(one.shard, one.ops, one.budget) for one in planned.shards] == [("1/1", 0, 60.0)]
     lines = dict(line.split("=", 1) for line in planned.output_lines())
     assert lines["shards"] == "1"
+    assert lines["accepted"] == ""
     assert json.loads(lines["matrix"])["include"][0]["shard"] == "1/1"
 
 
