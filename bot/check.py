@@ -16,12 +16,12 @@ from bot.changes.change import Changes
 from bot.changes.changeset import ChangeSet
 from bot.defaults import defaults_of
 from bot.errors import OpDiffError
-from bot.op_costs import cost_of
 from bot.plan import CHECK_DTYPES, ChangeSource, Dtype, Plan, PlannedTarget
 from bot.programs.opinfo_source import PINNED_RELEASE
 from bot.report.results import FailOn, Results
 from bot.run_directory import RunDirectory
-from bot.sharding import Part, budget_of, parse_part, share_of, split
+from bot.shards.costs import cost_of
+from bot.shards.split import Part, budget_of, parse_part, share_of, split
 from bot.subject import Subject, changed_subject, open_changes, subject_of, whole_subject
 from bot.targets.environment import Environment
 from bot.targets.job import PoolTarget

@@ -41,14 +41,14 @@ from bot.cli_options import (
 from bot.errors import OpDiffError
 from bot.github.event import AllOps, Revisions, read_event, revisions_of
 from bot.github.requested import Requested, requested_runs
-from bot.merging import merge as merge_reports
 from bot.op_rules import asked_ops
 from bot.plan import MAX_SEED, ChangeSource
-from bot.planning import plan_shards
 from bot.report.escape import log_line
 from bot.report.results import FailOn
-from bot.shard_reports import MAX_FOLDERS
-from bot.sharding import MAX_SHARDS
+from bot.shards.matrix import plan_shards
+from bot.shards.merge import merge as merge_reports
+from bot.shards.reports import MAX_FOLDERS
+from bot.shards.split import MAX_SHARDS
 from bot.subject import open_changes
 
 ConfigOption = Annotated[

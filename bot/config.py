@@ -30,7 +30,7 @@ from bot.oracle.finding import Kind, Verdict
 from bot.path_globs import check_glob
 from bot.report.results import FailOn, FindingRow, Results
 from bot.report.rows import clip, note_rows
-from bot.sharding import MAX_SHARDS
+from bot.shards.split import MAX_SHARDS
 from bot.targets.target import DEVICES, parse_target
 from bot.yaml_lines import YamlError, parse_yaml
 

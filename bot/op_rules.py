@@ -12,8 +12,8 @@ from bot.changes.changeset import ChangedFile
 from bot.changes.file_text import printable_path
 from bot.config import CONFIG_PATH, OpRule
 from bot.errors import OpDiffError
-from bot.op_costs import known_op
 from bot.path_globs import glob_matches
+from bot.shards.costs import known_op
 
 STATED: Final = f"stated in {CONFIG_PATH}"
 MAX_LINES_PER_OP: Final = 100

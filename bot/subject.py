@@ -13,10 +13,10 @@ from bot.changes.git_changeset import GitChangeSet
 from bot.changes.patch_changeset import PatchChangeSet
 from bot.config import CONFIG_PATH, MAX_CONFIG_BYTES, Config, ConfigError, parse_config
 from bot.errors import OpDiffError
-from bot.op_costs import known_ops
 from bot.op_rules import asked_ops, with_asked, with_rules
 from bot.plan import ChangeSource
 from bot.report.files import FileError, read_bounded
+from bot.shards.costs import known_ops
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from bot.report.results import (
 )
 from bot.report.rows import finding_row
 from bot.report.write import write_report
-from bot.shard_reports import ShardReport
+from bot.shards.reports import ShardReport
 from bot.targets.outcome import Outcome, Tensor
 
 WRONG, RIGHT = "oneflow@pr:cpu", "torch==2.13.0:cpu"

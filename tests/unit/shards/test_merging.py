@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from made_shards import BASE, bundle, changes, covered, results, row, shard, write
 
 from bot.errors import OpDiffError
-from bot.merging import merge, merged_results
 from bot.report.results import Counts, Results, TargetFacts, dump_results, read_results
-from bot.shard_reports import ShardReport, one_run
+from bot.shards.merge import merge, merged_results
+from bot.shards.reports import ShardReport, one_run
 
 A, B = "00ab00ab00ab00ab", "11cd11cd11cd11cd"
 

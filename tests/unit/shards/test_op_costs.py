@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from bot.op_costs import FILE, cost_of, known_op, known_ops, load_op_costs, op_costs, op_costs_text
 from bot.programs.op_groups import group_of
 from bot.programs.opinfo_source import PINNED_RELEASE
+from bot.shards.costs import (
+    FILE,
+    cost_of,
+    known_op,
+    known_ops,
+    load_op_costs,
+    op_costs,
+    op_costs_text,
+)
 
 
 def test_the_costs_are_of_the_pinned_release() -> None:

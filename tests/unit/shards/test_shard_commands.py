@@ -73,7 +73,7 @@ def test_lines_for_github(server: CommandServer, repository: Any, tmp_path: Path
     words = ["plan", "--repo", folder, "--base", base, "--head", head, "--op", "relu,add"]
     done = server.opdiff(*words, "--device", "cpu,cuda", "--github-output", folder=tmp_path)
     lines = dict(line.split("=", 1) for line in done.stdout.splitlines())
-    assert set(lines) == {"matrix", "shards"}
+    assert set(lines) == {"matrix", "shards", "accepted"}
     rows = json.loads(lines["matrix"])["include"]
     assert lines["shards"] == str(len(rows)) == "4"
     assert {row["ops"] for row in rows} == {"relu,add"}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.errors import OpDiffError
-from bot.sharding import Part, budget_of, parse_part, shard_count, share_of, split
+from bot.shards.split import Part, budget_of, parse_part, shard_count, share_of, split
 
 costs_of_ops = st.dictionaries(
     st.text("abcdef.", min_size=1, max_size=6),

@@ -14,9 +14,9 @@ from bot.changes.changeset import ChangesError
 from bot.check import CheckRequest, find_subject, plan_check
 from bot.config import ConfigError
 from bot.errors import OpDiffError
-from bot.op_costs import known_ops
 from bot.plan import ChangeSource, Plan
-from bot.planning import plan_shards
+from bot.shards.costs import known_ops
+from bot.shards.matrix import plan_shards
 
 CONFIG = ".github/opdiff.yml"
 OPS = ("nn.functional.elu", "nn.functional.softsign", "nn.functional.tanhshrink")

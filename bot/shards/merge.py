@@ -17,13 +17,6 @@ from pathlib import Path
 
 from bot.errors import OpDiffError
 from bot.failing import result_of
-from bot.merged_rows import (
-    merged_counts,
-    merged_coverage,
-    merged_finding,
-    merged_targets,
-    preference,
-)
 from bot.report.bundle import FindingBundle
 from bot.report.files import FileError
 from bot.report.finding_folder import FINDINGS
@@ -31,7 +24,14 @@ from bot.report.read_back import RESULTS, ReportError
 from bot.report.results import MAX_ROWS, FailOn, FindingRow, OpCoverage, Results, RunFacts, ShardRow
 from bot.report.rows import clip, finding_from_row, note_rows
 from bot.report.write import write_report
-from bot.shard_reports import MAX_FOLDERS, ShardReport, one_run, read_shard, report_folders
+from bot.shards.merged_rows import (
+    merged_counts,
+    merged_coverage,
+    merged_finding,
+    merged_targets,
+    preference,
+)
+from bot.shards.reports import MAX_FOLDERS, ShardReport, one_run, read_shard, report_folders
 from bot.summary import not_tested
 
 Copy = tuple[int, str]

@@ -1,7 +1,7 @@
 """Sharding: op groups in parts of about equal expected cost, the same in the plan and in every shard.
 
 Each shard computes the whole split itself, so nothing but ``3/4`` travels between jobs. That works because a split depends
-on the op groups' names, their costs (:mod:`bot.op_costs`, a file) and the number of shards alone.
+on the op groups' names, their costs (:mod:`bot.shards.costs`, a file) and the number of shards alone.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from bot.check import cost
 from bot.report.escape import log_line
-from bot.sharding import MAX_SHARDS, budget_of, shard_count, split
+from bot.shards.split import MAX_SHARDS, budget_of, shard_count, split
 from bot.subject import Subject
 
 

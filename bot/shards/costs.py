@@ -1,7 +1,7 @@
-"""What op groups cost to run, before anything has run: ``op_costs.yml``, the same on every machine.
+"""What op groups cost to run, before anything has run: ``costs.yml``, the same on every machine.
 
 A plan and its shards split the op groups on different machines, whatever their caches hold; so the costs come from a file
-that is shipped with OpDiff and not from an environment. ``python -m bot.op_costs`` writes it anew for another pinned
+that is shipped with OpDiff and not from an environment. ``python -m bot.shards.costs`` writes it anew for another pinned
 release (about an hour of tracing on one core).
 """
 
@@ -26,7 +26,7 @@ from bot.progress import Progress
 from bot.targets.environment_store import EnvironmentStore
 from bot.workshop import Workshop
 
-FILE: Final = Path(__file__).with_name("op_costs.yml")
+FILE: Final = Path(__file__).with_name("costs.yml")
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same, much quicker
 START_COST: Final = 1.0
 """Of any op, so that ops without programs are spread too."""
@@ -36,7 +36,7 @@ Row = tuple[Programs, Programs]
 
 
 class OpCosts(BaseModel):
-    """``op_costs.yml``: the op groups that programs exist for, each with its cost.
+    """``costs.yml``: the op groups that programs exist for, each with its cost.
 
     A row: programs of all kinds and forms in all dtypes of a check, and of those the float32 ones.
     """
@@ -97,7 +97,7 @@ def _short_names() -> dict[str, tuple[str, ...]]:
 
 
 def measured_costs(source: OpInfoSource) -> dict[str, Row]:
-    """The rows of ``op_costs.yml``, by tracing everything that the source has."""
+    """The rows of ``costs.yml``, by tracing everything that the source has."""
     index = source.index()
     entries = {entry: _entry_cost(entry, source) for entry in source.entries()}
     return {group: _sum(entries[e] for e in index.entries_of(group)) for group in index.groups}
@@ -121,12 +121,12 @@ def _sum(rows: Iterable[Row]) -> Row:
 
 
 def op_costs_text(rows: dict[str, Row]) -> str:
-    """The text of ``op_costs.yml``."""
+    """The text of ``costs.yml``."""
     return "".join(_lines(rows))
 
 
 def _lines(rows: dict[str, Row]) -> Iterator[str]:
-    yield "# What each op group costs. Written by `python -m bot.op_costs`; see bot/op_costs.py.\n"
+    yield "# What each op group costs. Written by `python -m bot.shards.costs`; see bot/shards/costs.py.\n"
     yield "# group: [programs in all dtypes of a check, programs in float32]\n"
     yield f"source: OpInfos and ModuleInfos of {PINNED_RELEASE}, traced\n"
     yield f"release: {PINNED_RELEASE}\n"
@@ -136,7 +136,7 @@ def _lines(rows: dict[str, Row]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write ``op_costs.yml`` anew."""
+    """Write ``costs.yml`` anew."""
     progress = Progress(Console(stderr=True), quiet=False)
     with (
         EnvironmentStore(progress=progress.note) as store,
