@@ -12,6 +12,7 @@ import jinja2
 from bot.github.fitting import Section
 from bot.github.publication import Publication
 from bot.report import escape
+from bot.report.markdown import MAX_SCRIPT_CHARACTERS
 from bot.report.results import ChangedOpRow, FindingRow, MismatchRow, Results
 from bot.report.wording import (
     VERDICTS,
@@ -30,7 +31,6 @@ MAX_MISMATCHES: Final = 6
 MAX_COLUMNS: Final = 3
 MAX_TARGETS: Final = 8
 MAX_EVIDENCE: Final = 8
-MAX_SCRIPT_CHARACTERS: Final = 24_000
 MAX_STEPS: Final = 5
 TABLE_HEAD: Final = (
     "| op | what differs | who is wrong | status | fingerprint |\n| --- | --- | --- | --- | --- |\n"

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
+import made_findings
 import made_publications as made
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -11,7 +14,9 @@ from bot.github.comment_body import comment_body, next_state
 from bot.github.marker import read_marker
 from bot.github.publication import Publication
 from bot.github.state import CommentState, Decision, Seen
+from bot.programs.builder import ProgramBuilder
 from bot.report.results import ChangesRow, MismatchRow, OpCoverage, ShardRow, TargetFacts
+from bot.report.write import write_report
 
 LIMIT = 65_536
 # A whole report is too large a thing to shrink: the failing text is told by the assertion.
@@ -280,6 +285,24 @@ def test_details_hold_tensors_values_script_and_draft() -> None:
     assert "````python\nimport numpy as np\nprint(`'```'`)\n````" in body
     assert f"[Draft of an issue upstream]({made.DRAFT_URL})" in body
     assert "<summary>Known: the baseline has this one too</summary>" in body
+
+
+def test_a_script_that_was_cut_is_named_and_not_shown(tmp_path: Path) -> None:
+    """A report hands on no more of a script than it would show: half of one must not pass for a whole one."""
+    builder = ProgramBuilder("mul")
+    noise = np.random.default_rng(0).random(2_000)
+    builder.output(builder.call("mul", builder.tensor("x", noise), 2))
+    right, wrong = (made_findings.tensor("output", "r0", noise * n, "float64") for n in (2, 3))
+    bundle = made_findings.bundle(
+        builder.blob(), made_findings.ok(wrong), made_findings.ok(right), "oneflow"
+    )
+    written = write_report(tmp_path, made_findings.results(), [bundle])
+    (finding,) = written.results.findings
+    whole = (tmp_path / finding.folder / "repro.py").read_text()
+    body = check(made.publication(written.results, scripts=written.scripts))
+    assert len(whole) > 20_000
+    assert "import oneflow" not in body
+    assert f"The repro script is in the report: `{finding.folder}/repro.py`." in body
 
 
 def test_five_thousand_findings_fit_and_link_the_whole() -> None:
