@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -77,6 +78,13 @@ def bomb(scene: Scene) -> bytes:
     return archive_of(files | {name: bytes(300 << 20)})
 
 
+def bomb_of_many(scene: Scene) -> bytes:
+    """Two hundred programs of a megabyte of zeros each."""
+    files = good(scene)
+    more = {f"findings/x{n}/program.opdiff": bytes(1 << 20) for n in range(200)}
+    return archive_of(files | more)
+
+
 def bomb_that_lies(scene: Scene) -> bytes:
     """The same, said to have a hundred bytes."""
     raw = bytearray(archive_of(good(scene) | {RESULTS: bytes(300 << 20)}))
@@ -120,11 +128,14 @@ def a_field_too_many(scene: Scene) -> bytes:
 
 
 def a_hundred_megabytes(scene: Scene) -> bytes:
-    return with_results(scene, lambda raw: raw[:-2] + b" " * (100 << 20) + b"}\n")
+    """Blanks that hardly compress: no bomb, but larger than any report."""
+    blanks = Random(1).randbytes(100 << 20).translate(b" \n\t\r" * 64)
+    return with_results(scene, lambda raw: raw.rstrip()[:-1] + blanks + b"}")
 
 
-def a_hundred_megabytes_of_lists(scene: Scene) -> bytes:
-    return with_results(scene, lambda raw: b'{"x": [' + b"[]," * (33 << 20) + b"[]]}")
+def sixty_megabytes_of_lists(scene: Scene) -> bytes:
+    """A thousand million bytes when parsed."""
+    return with_results(scene, lambda raw: b'{"x": [' + b"[]," * (20 << 20) + b"[]]}")
 
 
 def not_a_number(scene: Scene) -> bytes:
@@ -178,13 +189,35 @@ def another_base(scene: Scene) -> bytes:
     return scene.report(base=scene.pull.head_sha)
 
 
-ARCHIVES = [bomb, bomb_that_lies, climbing, absolute, backslashes, a_link, another_schema, a_schema_to_come,
-            a_field_too_many, a_hundred_megabytes, a_hundred_megabytes_of_lists, not_a_number, not_a_measure, infinite,
-            twice, a_name_of_ten_megabytes, a_note_of_ten_megabytes, a_false_verdict, another_pull_request,
-            no_pull_request, another_head, another_base]  # fmt: skip
+ARCHIVES = {
+    bomb: "more than the 134217728 bytes that are read",
+    bomb_of_many: "times larger than the artifact",
+    bomb_that_lies: "not a whole zip file",
+    climbing: "whose name no report has",
+    absolute: "whose name no report has",
+    backslashes: "whose name no report has",
+    a_link: "neither a file nor a folder",
+    another_schema: "has schema version '1'",
+    a_schema_to_come: "has schema version '99'",
+    a_field_too_many: "Extra inputs are not permitted",
+    a_hundred_megabytes: "more than the 67108864 bytes that are read",
+    sixty_megabytes_of_lists: "more than the 1000000 values that are read",
+    not_a_number: "does not have the number NaN",
+    not_a_measure: "does not have the number NaN",
+    infinite: "does not have the number -Infinity",
+    twice: "has a key twice",
+    a_name_of_ten_megabytes: "at most 500 characters",
+    a_note_of_ten_megabytes: "at most 4000 characters",
+    a_false_verdict: "findings.0.verdict",
+    another_pull_request: "claims to be about #2 at",
+    no_pull_request: "does not say which commit and pull request",
+    another_head: "claims to be about #1 at ffffff",
+    another_base: "no commit of the base branch",
+}
+"""Each attack, and why it is refused."""
 
 
-@pytest.mark.parametrize("archive", ARCHIVES)
+@pytest.mark.parametrize("archive", ARCHIVES, ids=lambda it: it.__name__)
 def test_a_hostile_artifact_is_broken_and_not_shown(scene: Scene, archive: Any) -> None:
     raw = archive(scene)
     assert zlib.crc32(raw) != zlib.crc32(archive_of(good(scene)))  # the attack changed something
@@ -194,7 +227,7 @@ def test_a_hostile_artifact_is_broken_and_not_shown(scene: Scene, archive: Any) 
     assert peak(lambda: done.append(scene.publish())) < 300 << 20
     (published,) = done
     assert published.results is None
-    assert published.broken
+    assert ARCHIVES[archive] in published.broken
     assert "\n" not in published.broken
     assert len(published.broken) < 1_000
     assert "result=incomplete" in published.output_lines()
