@@ -13,10 +13,10 @@ from rich.markup import escape
 from typer.exceptions import Abort, Exit, TyperException
 
 from bot.cli_check import changes, check, merge, plan
+from bot.cli_github import command, outputs, publish, step_summary
 from bot.cli_run import ops, replay, run
 from bot.errors import EXPECTED_ERRORS, disk_full_message, file_error_message
 from bot.exit_codes import ExitCode
-from bot.cli_github import command, outputs, publish, step_summary
 from bot.report.escape import log_line
 from bot.targets.envs_cli import app as envs_app
 from bot.targets.worker_process import WorkerDeath

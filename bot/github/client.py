@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bot.errors import OpDiffError
 from bot.report.escape import visible
+from bot.report.untrusted_json import first_problem
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -253,10 +254,8 @@ class Client:
         try:
             return model.model_validate(answer)
         except ValidationError as error:
-            problem = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(step) for step in problem["loc"])
             raise ApiError(
-                f"GitHub's answer to {path} is not understood: {visible(where, 200)}: {problem['msg']}"
+                f"GitHub's answer to {path} is not understood: {visible(first_problem(error))}"
             ) from None
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bot.errors import OpDiffError
 from bot.report.escape import visible
 from bot.report.files import FileError, read_bounded
+from bot.report.untrusted_json import first_problem
 
 MAX_EVENT_BYTES: Final = 32 << 20
 MAX_BODY: Final = 300_000
@@ -140,10 +141,8 @@ def parse_event(model: type[E], payload: Mapping[str, Any]) -> E:
     try:
         return model.model_validate(payload)
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(step) for step in problem["loc"])
         raise EventError(
-            f"the event is no {model.__name__}: {visible(where, 200)}: {problem['msg']}"
+            f"the event is no {model.__name__}: {visible(first_problem(error))}"
         ) from None
 
 
