@@ -87,6 +87,17 @@ class _Asked:
     state: CommentState
     login: str
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the sticky comment holds the command, from this job or an earlier one for the same comment."""
+        return any(entry.comment == self.comment.id for entry in self.state.decisions)
+
+    @property
+    def has_run_since(self) -> bool:
+        """Whether an attempt of the check began after the comment was made."""
+        newest = self.runs.newest
+        return (newest.run_started_at or newest.created_at) > self.comment.created_at
+
 
 def answer(
     environment: Mapping[str, str],
@@ -96,7 +107,8 @@ def answer(
 ) -> Answered:
     """Follow the command in the comment of this job's event, or say why not. Raises OpDiffError.
 
-    A comment that is no command, and one that was followed before, change nothing.
+    A comment that is no command, and one that was followed before, change nothing. Where a job ended after it had
+    recorded a command and before the check ran again, the next one for the same comment goes on from there.
     """
     options = options or CommandOptions()
     job = read_job(environment)
@@ -110,9 +122,11 @@ def answer(
     login = own_login(client, job.login)
     try:
         asked = _asked(client, event, login, options)
-        if any(entry.comment == asked.comment.id for entry in asked.state.decisions):
+        if not asked.is_recorded:
+            return _follow(client, asked, options)
+        if asked.command.verb not in RERUN or asked.has_run_since:
             return Answered("the command was followed before: nothing to do")
-        return _follow(client, asked, options)
+        return _finish(client, asked, None)
     except NotFoundError as error:
         return Answered(f"the comment or its pull request is gone: {error}")
     except _RefusedError as refused:
@@ -180,9 +194,13 @@ def _follow(client: Client, asked: _Asked, options: CommandOptions) -> Answered:
     link = _draft(client, asked, finding, options) if command.verb == "draft" else ""
     decision = _decision(asked, finding)
     record_decision(client, asked.pull, asked.login, decision, _first_body, options.check_workflow)
-    started = ""
-    if command.verb in RERUN:
-        started = _run_again(client, asked)
+    return _finish(client, asked, finding, link)
+
+
+def _finish(client: Client, asked: _Asked, finding: Seen | None, link: str = "") -> Answered:
+    """What follows a command that is recorded. A job that died before it is done is taken up again here."""
+    command, comment = asked.command, asked.comment
+    started = _run_again(client, asked) if command.verb in RERUN else ""
     react(client, comment.id, "+1")
     url = ""
     if command.verb in ("ignore", "draft") or started == "running":

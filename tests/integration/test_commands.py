@@ -141,6 +141,27 @@ def test_the_same_comment_is_never_followed_twice(scene: Scene) -> None:
     assert len(decisions(scene)) == 1
 
 
+def test_a_command_that_was_recorded_and_not_finished_is_finished_by_the_next_try(
+    scene: Scene,
+) -> None:
+    """GitHub is down in between, and somebody runs the job again."""
+    comment = scene.comment("/opdiff run add")
+    event = events.issue_comment(scene.state, comment)
+    scene.github.fail("429", path="/rerun", retry_after=7200)
+    with pytest.raises(OpDiffError, match="7200"):
+        scene.command(comment, event)
+    assert len(decisions(scene)) == 1
+    assert len(scene.run.attempts) == 1
+    scene.time.sleep(600)
+    assert scene.command(comment, event).followed
+    assert len(scene.run.attempts) == 2
+    assert reactions(comment) == ["eyes", "+1"]
+    assert len(decisions(scene)) == 1
+    scene.state.complete_run(scene.run)
+    assert not scene.command(comment, event).followed
+    assert len(scene.run.attempts) == 2
+
+
 @pytest.mark.parametrize("author", ["stranger", "reader", "passer-by"])
 def test_strangers_are_refused_without_a_word(scene: Scene, author: str) -> None:
     """The pull request's author has no more to say than others."""
