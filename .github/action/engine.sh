@@ -3,6 +3,7 @@
 #   engine  in-place (the job already is in OpDiff's image), docker or podman
 #   image   what the engine runs
 #   build   no (the image is there or can be pulled), buildx (the action's own steps build it), engine (run.sh does)
+#   context, arguments, scope   of that build: folder, build argument, layer cache
 set -euo pipefail
 
 action="$(cd "$(dirname "$0")/../.." && pwd)"
@@ -43,6 +44,14 @@ fi
 content="$(cd "$action" && find Dockerfile .dockerignore pyproject.toml requirements-image.lock bot -type f ! -name '*.pyc' -print0 |
   sort -z | xargs -0 sha256sum | sha256sum | cut -c 1-16)"
 image="localhost/opdiff:$content"
+say context "$action"
+if [[ "$OPDIFF_MODE" == check ]] || "$engine" image inspect "$image" >/dev/null 2>&1; then
+  say scope opdiff
+else # no other mode starts a framework, and environments are nine tenths of the image
+  image="localhost/opdiff:bot-$content"
+  say arguments ENVIRONMENTS=
+  say scope opdiff-bot
+fi
 say image "$image"
 if "$engine" image inspect "$image" >/dev/null 2>&1; then
   say build no

@@ -17,11 +17,15 @@ engine="$OPDIFF_ENGINE"
 report_folder=""
 cache="$RUNNER_TEMP/opdiff-cache" # environments that the image lacks, for this job's later steps too
 mkdir -p "$cache"
-container=""
+container=""   # what the engine runs now
+child=""       # the process that is waited for
+stop_token=""  # while the runner takes no commands from what is printed
+label="opdiff.runner=${RUNNER_NAME:-}:$RUNNER_TEMP" # one job at a time
 api_network="${OPDIFF_API_NETWORK:-bridge}"     # host, where only the runner's own network reaches the server
 check_network="${OPDIFF_CHECK_NETWORK:-bridge}" # none, where the image has every environment
 
 fail() {
+  resume_commands
   echo "::error title=OpDiff::$1"
   exit 1
 }
@@ -30,24 +34,73 @@ output() { echo "$1=$2" >>"$GITHUB_OUTPUT"; }
 
 is_true() { [[ "${1,,}" == true ]]; }
 
-remove_container() {
-  if [[ -n "$container" ]]; then
-    "$engine" rm --force "$container" >/dev/null 2>&1 || true
-  fi
+stop_commands() {
+  stop_token="$(head -c 32 /dev/urandom | sha256sum | cut -c 1-64)"
+  echo "::stop-commands::$stop_token"
 }
+
+# On a line of its own, whatever was printed last.
+resume_commands() {
+  [[ -z "$stop_token" ]] || printf '\n::%s::\n' "$stop_token"
+  stop_token=""
+}
+
+# --- a job that is cancelled leaves nothing running -----------------------------------------------------------------
+
+# A shell acts on a signal only when the command that it runs has ended, unless that runs in the background. The runner
+# gives a cancelled step ten seconds.
+wait_for() {
+  "$@" &
+  child=$!
+  local code=0
+  wait "$child" || code=$?
+  child=""
+  return "$code"
+}
+
+end_child() {
+  [[ -z "$child" ]] || kill -TERM "$child" 2>/dev/null || true
+  exit 130
+}
+
+remove_container() {
+  [[ -z "$container" ]] || "$engine" rm --force "$container" >/dev/null 2>&1 || true
+}
+
+# Of a job on this runner that was killed before it could remove its own.
+remove_leftovers() {
+  local -a left=()
+  mapfile -t left < <("$engine" ps --all --quiet --filter "label=$label" 2>/dev/null)
+  [[ ${#left[@]} -eq 0 ]] || "$engine" rm --force "${left[@]}" >/dev/null 2>&1 || true
+}
+
+name_container() { container="opdiff-$(head -c 8 /dev/urandom | od -An -tx1 | tr -d ' \n')"; }
+
 trap remove_container EXIT
-trap 'exit 130' INT TERM
+trap end_child INT TERM
 
 # --- how a container is started -------------------------------------------------------------------------------------
 
 # Least privilege for all modes: the runner's own user, no capabilities, nothing of the image can be written.
 base_options() {
-  printf '%s\0' --rm --init --no-healthcheck --user "$(id -u):$(id -g)" --read-only --cap-drop ALL --security-opt no-new-privileges \
+  user_options
+  printf '%s\0' --rm --init --no-healthcheck --label "$label" --read-only --cap-drop ALL --security-opt no-new-privileges \
     --pids-limit 4096 --tmpfs /tmp:rw,exec,nosuid,nodev,mode=1777 --workdir "$workspace" --volume "$workspace:$workspace:ro"
   [[ "$engine" != podman ]] || printf '%s\0' --pull missing
   local more
   read -r -a more <<<"${OPDIFF_ENGINE_OPTIONS:-}" # of the runner's owner: a certificate, a shared cache
   [[ ${#more[@]} -eq 0 ]] || printf '%s\0' "${more[@]}"
+}
+
+# What a rootless engine calls root is the user who runs it; other numbers are nobody's, and may write to no folder here.
+user_options() {
+  if [[ "$engine" == podman && "$(id -u)" != 0 ]]; then
+    printf '%s\0' --userns keep-id --user "$(id -u):$(id -g)"
+  elif [[ "$engine" == docker && "$(docker info --format '{{.SecurityOptions}}' 2>/dev/null)" == *name=rootless* ]]; then
+    printf '%s\0' --user 0:0
+  else
+    printf '%s\0' --user "$(id -u):$(id -g)"
+  fi
 }
 
 # The candidate's sandbox makes namespaces of its own, which an engine's defaults refuse: its system call filter, the
@@ -81,7 +134,14 @@ gpu_options() {
     echo "::warning title=OpDiff::gpus: $OPDIFF_GPUS is asked for, and this runner has no NVIDIA GPU" >&2
     return
   fi
-  printf '%s\0' --gpus "$OPDIFF_GPUS"
+  if [[ "$engine" != podman ]]; then
+    printf '%s\0' --gpus "$OPDIFF_GPUS"
+    return
+  fi
+  local gpu # podman's older versions know GPUs by their names in the Container Device Interface alone
+  for gpu in $(tr ',' ' ' <<<"${OPDIFF_GPUS#device=}"); do
+    printf '%s\0' --device "nvidia.com/gpu=$gpu"
+  done
 }
 
 token_options() {
@@ -114,19 +174,36 @@ opdiff() {
   done
   shift
   if [[ "$engine" == in-place ]]; then
-    command opdiff "$@"
+    wait_for "$(type -P opdiff)" "$@"
     return
   fi
   options_of base_options "${needs[@]}"
-  "$engine" run "${options[@]}" "$OPDIFF_IMAGE" "$@"
+  name_container
+  local code=0
+  wait_for "$engine" run --name "$container" "${options[@]}" "$OPDIFF_IMAGE" "$@" || code=$?
+  container=""
+  return "$code"
 }
 
 # --- arguments ------------------------------------------------------------------------------------------------------
 
+# What the checkout holds is the pull request's own, and decides nothing.
+refuse_own_configuration() {
+  if [[ "$GITHUB_EVENT_NAME" == pull_request* ]] &&
+    git -c safe.directory='*' -C "$checkout" ls-files --error-unmatch -- "$1" >/dev/null 2>&1; then
+    fail "config: $OPDIFF_CONFIG is a file of the checkout, which a pull request can change: leave config empty (the base commit's is read), or check another repository out beside it"
+  fi
+}
+
 change_arguments() {
   arguments=(--repo "$checkout" --event "$GITHUB_EVENT_PATH" --event-name "$GITHUB_EVENT_NAME")
   [[ -z "$OPDIFF_FRAMEWORK" ]] || arguments+=(--framework "$OPDIFF_FRAMEWORK")
-  [[ -z "$OPDIFF_CONFIG" ]] || arguments+=(--config "$(realpath -m -- "$workspace/$OPDIFF_CONFIG")")
+  if [[ -n "$OPDIFF_CONFIG" ]]; then
+    local file
+    file="$(realpath -m -- "$workspace/$OPDIFF_CONFIG")"
+    refuse_own_configuration "$file"
+    arguments+=(--config "$file")
+  fi
   [[ -z "$OPDIFF_DEVICES" ]] || arguments+=(--device "$OPDIFF_DEVICES")
   [[ -z "$OPDIFF_BUDGET" || "$OPDIFF_BUDGET" == 0 ]] || arguments+=(--budget "$OPDIFF_BUDGET")
   [[ -z "$OPDIFF_OPS" ]] || arguments+=(--op "$OPDIFF_OPS")
@@ -157,29 +234,50 @@ check() {
   done <<<"$OPDIFF_PEERS"
 
   local code=0
+  if [[ "$engine" != in-place ]]; then
+    [[ "$check_network" != host ]] ||
+      fail "OPDIFF_CHECK_NETWORK is host, and that cannot be cut before the pull request's code starts: give bridge or none"
+    options_of base_options check_options event_options gpu_options
+  fi
   # What the check prints comes from the pull request: it must not be read as commands to the runner.
-  local stop
-  stop="$(head -c 32 /dev/urandom | sha256sum | cut -c 1-64)"
-  echo "::stop-commands::$stop"
+  stop_commands
   run_check || code=$?
-  echo "::$stop::"
-  report "$code"
+  resume_commands
+  report_of_devices "$code"
 }
 
 run_check() {
   if [[ "$engine" == in-place ]]; then
-    command opdiff check "${arguments[@]}"
+    wait_for "$(type -P opdiff)" check "${arguments[@]}"
     return
   fi
   # Environments that the image lacks are made with a network; it is cut before the pull request's code starts.
-  options_of base_options check_options event_options gpu_options
-  container="opdiff-$(head -c 8 /dev/urandom | od -An -tx1 | tr -d ' \n')"
-  [[ "$check_network" != host ]] ||
-    fail "OPDIFF_CHECK_NETWORK is host, and that cannot be cut before the pull request's code starts: give bridge or none"
-  "$engine" run --detach --name "$container" --network "$check_network" --entrypoint sleep "${options[@]}" "$OPDIFF_IMAGE" infinity >/dev/null
-  "$engine" exec "$container" opdiff check "${arguments[@]}" --prepare-only || return
+  name_container
+  wait_for "$engine" run --detach --name "$container" --network "$check_network" --entrypoint sleep "${options[@]}" "$OPDIFF_IMAGE" infinity >/dev/null || return
+  wait_for "$engine" exec "$container" opdiff check "${arguments[@]}" --prepare-only || return
   cut_network
-  "$engine" exec "$container" opdiff check "${arguments[@]}"
+  local code=0
+  wait_for "$engine" exec "$container" opdiff check "${arguments[@]}" || code=$?
+  remove_container
+  container=""
+  return "$code"
+}
+
+# A check on several devices leaves a report of each, in a folder of its name; what is uploaded is one report.
+report_of_devices() {
+  local -a devices=()
+  IFS=, read -r -a devices <<<"$OPDIFF_DEVICES"
+  if [[ -f "$out/report/results.json" || -z "$(compgen -G "$out/report/*/results.json")" ]]; then
+    report "$1" "$out/report"
+    return
+  fi
+  local expected=${#devices[@]} code=0
+  ((expected > 1)) || expected=2 # the configuration's devices: cpu and cuda
+  report_folder="$out/report"
+  arguments=(merge "$report_folder" --expected "$expected" --out "$out/merged")
+  [[ -z "$OPDIFF_FAIL_ON" ]] || arguments+=(--fail-on "$OPDIFF_FAIL_ON")
+  opdiff merge_options -- "${arguments[@]}" || code=$?
+  report "$code" "$out/merged"
 }
 
 cut_network() {
@@ -192,7 +290,8 @@ cut_network() {
 }
 
 refuse_persisted_credentials() {
-  if git -C "$checkout" config --get-regexp '^http\..*\.extraheader$' >/dev/null 2>&1; then
+  # Also where the checkout is another user's, of whose configuration git otherwise reads nothing.
+  if git -c safe.directory='*' -C "$checkout" config --get-regexp '^http\..*\.extraheader$' >/dev/null 2>&1; then
     fail "the checkout in $OPDIFF_PATH holds a token: give actions/checkout persist-credentials: false"
   fi
 }
@@ -207,7 +306,7 @@ merge() {
   [[ -z "$OPDIFF_FAIL_ON" ]] || arguments+=(--fail-on "$OPDIFF_FAIL_ON")
   [[ -z "$OPDIFF_ACCEPTED" ]] || arguments+=(--accept "$OPDIFF_ACCEPTED")
   opdiff merge_options -- "${arguments[@]}" || code=$?
-  report "$code"
+  report "$code" "$out/report"
 }
 
 merge_options() {
@@ -216,22 +315,35 @@ merge_options() {
 
 read_options() { printf '%s\0' --network none --volume "$out:$out:ro"; }
 
-# report CODE: outputs, step summary and the artifact's name of a report that was just written.
+# report CODE FOLDER: outputs, step summary and the artifact's name of a report that was just written.
 report() {
   output code "$1"
-  if [[ ! -f "$out/report/results.json" ]]; then
+  if [[ ! -f "$2/results.json" ]]; then
     output result incomplete
     return
   fi
-  opdiff read_options -- outputs "$out/report" >>"$GITHUB_OUTPUT"
-  opdiff read_options -- step-summary "$out/report" >>"$GITHUB_STEP_SUMMARY"
+  opdiff read_options -- outputs "$2" >>"$GITHUB_OUTPUT"
+  opdiff read_options -- step-summary "$2" >>"$GITHUB_STEP_SUMMARY"
   local suffix=""
   if [[ "$OPDIFF_MODE" == check && -n "$OPDIFF_SHARD" ]]; then
     suffix="-shard-${OPDIFF_DEVICES//[^a-z0-9]/-}-${OPDIFF_SHARD//\//-of-}"
   fi
-  output artifact "$OPDIFF_ARTIFACT_NAME$suffix"
-  output folder "$out/report"
-  output upload true
+  upload "$OPDIFF_ARTIFACT_NAME$suffix" "$2"
+}
+
+# upload NAME FOLDER: for the step that uploads. GitHub Enterprise Server does not take artifacts from the versions of
+# upload-artifact that github.com takes, and the other way round: there the workflow's own step uploads the folder.
+upload() {
+  output folder "$2"
+  local server="${GITHUB_SERVER_URL:-https://github.com}"
+  server="${server#*://}" server="${server%%[:/]*}"
+  case "${server,,}" in
+  github.com | *.ghe.com | *.localhost)
+    output artifact "$1"
+    output upload true
+    ;;
+  *) echo "::notice title=OpDiff::$server takes no artifact from this action: upload report-folder in a step of your own" ;;
+  esac
 }
 
 publish() {
@@ -249,9 +361,7 @@ publish() {
   opdiff token_options publish_options -- publish "${arguments[@]}" >>"$GITHUB_OUTPUT" || code=$?
   output code "$code"
   if [[ -f "$out/report/results.json" ]]; then
-    output artifact "$OPDIFF_ARTIFACT_NAME-report"
-    output folder "$out/report"
-    output upload true
+    upload "$OPDIFF_ARTIFACT_NAME-report" "$out/report"
     opdiff read_options -- step-summary "$out/report" >>"$GITHUB_STEP_SUMMARY"
   fi
 }
@@ -267,10 +377,13 @@ answer() {
 
 build() {
   echo "::group::Build $OPDIFF_IMAGE"
-  "$engine" build --tag "$OPDIFF_IMAGE" "$action"
+  local -a arguments=()
+  [[ -z "$OPDIFF_BUILD_ARGUMENTS" ]] || arguments=(--build-arg "$OPDIFF_BUILD_ARGUMENTS")
+  wait_for "$engine" build "${arguments[@]}" --tag "$OPDIFF_IMAGE" "$action"
   echo "::endgroup::"
 }
 
+[[ "$engine" == in-place ]] || remove_leftovers
 [[ "$OPDIFF_BUILD" != engine ]] || build
 case "$OPDIFF_MODE" in
 plan | check | merge | publish) "$OPDIFF_MODE" ;;

@@ -1,0 +1,255 @@
+"""The action's scripts with a stand-in for the container engine: what it is told, and what a cancelled step leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[2] / ".github" / "action"
+# Writes a line of what it is told; "run" and "exec" stand in for opdiff too, as far as its files go.
+ENGINE = """#!/bin/bash
+printf '%s ' "$@" >>"$FAKE_LOG"; echo >>"$FAKE_LOG"
+case "$1" in
+info) echo "$FAKE_SECURITY" ;;
+ps) printf '%s' "$FAKE_LEFT" ;;
+inspect) echo "bridge " ;;
+image) exit "${FAKE_NO_IMAGE:-1}" ;;
+buildx) exit 1 ;;
+esac
+out="" last=""
+for word in "$@"; do
+  [[ "$last" != --out ]] || out="$word"
+  last="$word"
+done
+case "$1 $*" in
+*--prepare-only*) ;;
+exec*" check "*)
+  printf '%s' "${FAKE_PRINTS:-}"
+  [[ -z "${FAKE_HANGS:-}" ]] || exec sleep 60
+  for device in ${FAKE_FOLDERS:-.}; do
+    mkdir -p "$out/$device"
+    echo '{}' >"$out/$device/results.json"
+  done
+  exit "${FAKE_CODE:-0}" ;;
+run*" merge "*)
+  mkdir -p "$out"
+  echo '{}' >"$out/results.json"
+  exit 1 ;;
+run*" outputs "*) echo "result=clean" ;;
+run*" step-summary "*) echo "summary" ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A job's folders and environment, with the stand-in for docker and podman on its PATH."""
+
+    root: Path
+    variables: dict[str, str]
+
+    @property
+    def told(self) -> list[str]:
+        """The engine's command lines."""
+        return (self.root / "log").read_text().splitlines()
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        lines = (self.root / "output").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines)
+
+    def start(self, script: str, **variables: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [str(SCRIPTS / script)],
+            env=self.variables | variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, script: str, **variables: str) -> tuple[int, str]:
+        process = self.start(script, **variables)
+        printed, _ = process.communicate(timeout=30)
+        return process.returncode, printed
+
+    def line(self, *words: str) -> str:
+        """The only command line that has these words."""
+        (found,) = [line for line in self.told if all(word in line for word in words)]
+        return found
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Runner:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("docker", "podman"):
+        (tools / name).write_text(ENGINE)
+        (tools / name).chmod(0o755)
+    (tmp_path / "workspace").mkdir()
+    for name in ("output", "summary", "event.json"):
+        (tmp_path / name).write_text("")
+    names = "PATH FRAMEWORK CANDIDATE BASELINE PEERS DEVICES GPUS BUDGET SHARDS SHARD OPS CONFIG ACCEPTED FAIL_ON REPORT BUILD_ARGUMENTS"
+    return Runner(
+        tmp_path,
+        {
+            **{f"OPDIFF_{name}": "" for name in names.split()},
+            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "FAKE_LOG": str(tmp_path / "log"),
+            "FAKE_SECURITY": "[name=seccomp,profile=builtin]",
+            "FAKE_LEFT": "",
+            "GITHUB_WORKSPACE": str(tmp_path / "workspace"),
+            "GITHUB_OUTPUT": str(tmp_path / "output"),
+            "GITHUB_STEP_SUMMARY": str(tmp_path / "summary"),
+            "GITHUB_EVENT_PATH": str(tmp_path / "event.json"),
+            "GITHUB_EVENT_NAME": "pull_request",
+            "GITHUB_SERVER_URL": "https://github.com",
+            "RUNNER_TEMP": str(tmp_path / "temp"),
+            "RUNNER_NAME": "gpu-7",
+            "OPDIFF_ENGINE": "docker",
+            "OPDIFF_IMAGE": "image",
+            "OPDIFF_BUILD": "no",
+            "OPDIFF_MODE": "check",
+            "OPDIFF_ALL_OPS": "false",
+            "OPDIFF_ARTIFACT_NAME": "opdiff",
+        },
+    )
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_cancelled_check_leaves_no_container(
+    runner: Runner, signal_number: signal.Signals
+) -> None:
+    """GitHub's runner kills a step 10 s after it was told to end; the container is the engine's and would stay."""
+    process = runner.start("run.sh", FAKE_HANGS="1")
+    deadline = time.monotonic() + 20
+    while not any(
+        line.startswith("exec") and "--prepare-only" not in line
+        for line in (runner.told if (runner.root / "log").exists() else [])
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    begun = time.monotonic()
+    process.send_signal(signal_number)
+    process.communicate(timeout=20)
+    assert time.monotonic() - begun < 5
+    assert process.returncode == 130
+    name = runner.line("run --detach").split("--name ")[1].split()[0]
+    assert runner.told[-1].strip() == f"rm --force {name}"
+
+
+def test_what_a_killed_job_of_this_runner_left_is_removed_first(runner: Runner) -> None:
+    runner.run("run.sh", FAKE_LEFT="0123abcd")
+    label = f"opdiff.runner=gpu-7:{runner.root / 'temp'}"
+    assert [line.strip() for line in runner.told[:2]] == [
+        f"ps --all --quiet --filter label={label}",
+        "rm --force 0123abcd",
+    ]
+    assert f"--label {label}" in runner.line("run --detach")
+
+
+def test_the_runner_takes_commands_again_after_a_line_that_does_not_end(runner: Runner) -> None:
+    _, printed = runner.run("run.sh", FAKE_PRINTS="::set-output name=x::no end of line")
+    (stop,) = [line for line in printed.splitlines() if line.startswith("::stop-commands::")]
+    assert f"::{stop.removeprefix('::stop-commands::')}::" in printed.splitlines()
+
+
+def test_a_check_on_two_devices_uploads_one_report(runner: Runner) -> None:
+    code, _ = runner.run(
+        "run.sh", OPDIFF_DEVICES="cpu,cuda", FAKE_FOLDERS="cpu cuda", FAKE_CODE="2"
+    )
+    assert code == 0  # the action's next step takes the code
+    merged = runner.line(" merge ")
+    assert "--expected 2" in merged
+    assert runner.outputs["code"] == "1"
+    assert runner.outputs["artifact"] == "opdiff"
+    assert merged.split("--out ")[1].split()[0] == runner.outputs["folder"]
+
+
+def test_a_device_that_the_configuration_names_is_missed(runner: Runner) -> None:
+    """The first device's report alone must not pass for the whole."""
+    runner.run("run.sh", FAKE_FOLDERS="cpu", FAKE_CODE="1")
+    assert "--expected 2" in runner.line(" merge ")
+
+
+def test_rootless_engines(runner: Runner) -> None:
+    """Their root is the runner's user, who may write to the output folder; 1001 in there would be nobody."""
+    runner.run("run.sh", FAKE_SECURITY="[name=seccomp,profile=builtin name=rootless]")
+    assert "--user 0:0" in runner.line("run --detach")
+
+
+def test_gpus_by_engine(runner: Runner) -> None:
+    tool = runner.root / "tools" / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho GPU 0: something\n")
+    tool.chmod(0o755)
+    runner.run("run.sh", OPDIFF_GPUS="device=0,1")
+    assert "--gpus device=0,1 " in runner.line("run --detach")
+    (runner.root / "log").unlink()
+    runner.run("run.sh", OPDIFF_GPUS="device=0,1", OPDIFF_ENGINE="podman")
+    assert "--device nvidia.com/gpu=0 --device nvidia.com/gpu=1 " in runner.line("run --detach")
+
+
+@pytest.mark.parametrize(
+    ("server", "uploads"),
+    [
+        ("https://github.com", True),
+        ("https://octo.ghe.com", True),
+        ("https://github.example.org:8443", False),  # upload-artifact v4 and later refuse it
+        ("https://notgithub.com", False),
+    ],
+)
+def test_artifacts_go_where_the_server_takes_them(
+    runner: Runner, server: str, uploads: bool
+) -> None:
+    _, printed = runner.run("run.sh", GITHUB_SERVER_URL=server)
+    assert ("upload" in runner.outputs) == uploads
+    assert ("::notice" in printed) != uploads
+    assert runner.outputs["folder"].endswith("/report")
+
+
+@pytest.mark.parametrize(("event", "refused"), [("pull_request", True), ("schedule", False)])
+def test_a_pull_request_does_not_bring_its_own_configuration(
+    runner: Runner, event: str, refused: bool
+) -> None:
+    workspace = runner.root / "workspace"
+    (workspace / "opdiff.yml").write_text("version: 1\n")
+    for words in (["init", "--quiet"], ["add", "opdiff.yml"]):
+        subprocess.run(["git", *words], cwd=workspace, check=True)
+    code, printed = runner.run("run.sh", OPDIFF_CONFIG="opdiff.yml", GITHUB_EVENT_NAME=event)
+    assert (code == 1) == refused
+    assert ("::error" in printed) == refused
+
+
+def test_a_configuration_beside_the_checkout_is_taken(runner: Runner) -> None:
+    workspace = runner.root / "workspace"
+    subprocess.run(["git", "init", "--quiet"], cwd=workspace, check=True)
+    (workspace / "ours.yml").write_text("version: 1\n")
+    runner.run("run.sh", OPDIFF_CONFIG="ours.yml")
+    assert f"--config {workspace / 'ours.yml'} " in runner.line("exec", "--prepare-only")
+
+
+def test_only_a_check_needs_an_image_with_environments(runner: Runner) -> None:
+    runner.run("engine.sh", OPDIFF_IMAGE="", OPDIFF_MODE="check")
+    whole = runner.outputs
+    (runner.root / "output").write_text("")
+    runner.run("engine.sh", OPDIFF_IMAGE="", OPDIFF_MODE="publish")
+    lean = runner.outputs
+    assert "arguments" not in whole
+    assert lean["arguments"] == "ENVIRONMENTS="
+    assert lean["image"] == whole["image"].replace("opdiff:", "opdiff:bot-")
+    assert lean["scope"] != whole["scope"]
+    (runner.root / "output").write_text("")
+    runner.run("engine.sh", OPDIFF_IMAGE="", OPDIFF_MODE="publish", FAKE_NO_IMAGE="0")
+    assert runner.outputs["image"] == whole["image"]  # it is there already
+
+
+def test_the_step_is_the_script_itself() -> None:
+    """The runner signals a step's own process, which must be the one that removes the container."""
+    assert 'exec "$GITHUB_ACTION_PATH/.github/action/run.sh"' in (
+        SCRIPTS.parents[1] / "action.yml"
+    ).read_text(encoding="utf-8")
