@@ -20,6 +20,7 @@ from bot.github.client import (
     ApiError,
     Client,
     Clock,
+    GaveUpError,
     NotFoundError,
 )
 from bot.github.command_text import Command, CommandError, parse_command
@@ -214,6 +215,8 @@ def _finish(client: Client, asked: _Asked, finding: Seen | None, link: str = "")
 def _run_again(client: Client, asked: _Asked) -> str:
     try:
         return rerun(client, asked.runs.newest)
+    except GaveUpError:
+        raise
     except ApiError as error:
         if error.status != 403 or NO_PERMISSION in str(error):
             raise

@@ -74,6 +74,10 @@ class UnsettledError(ApiError):
         self.wait = wait
 
 
+class GaveUpError(ApiError):
+    """A limit or a fault lasted longer than is waited for: ``status`` says nothing of the call itself."""
+
+
 @dataclass(frozen=True)
 class Clock:
     """Where the time comes from: seconds since 1970, and a way to let them pass."""
@@ -172,7 +176,7 @@ class Client:
                 return call()
             except UnsettledError as error:
                 if attempt == ATTEMPTS - 1:
-                    raise ApiError(f"{error} ({ATTEMPTS} times)", error.status) from None
+                    raise GaveUpError(f"{error} ({ATTEMPTS} times)", error.status) from None
                 self._wait(error, attempt)
         raise AssertionError("unreachable")
 
@@ -187,7 +191,7 @@ class Client:
     def _wait(self, error: UnsettledError, attempt: int) -> None:
         wait = FIRST_BACKOFF * 2**attempt if error.wait is None else error.wait
         if wait > MAX_WAIT or self._waited + wait > self._patience:
-            raise ApiError(
+            raise GaveUpError(
                 f"{error}; GitHub asks to wait {wait:.0f} s, which is too long: run the job again later",
                 error.status,
             ) from None

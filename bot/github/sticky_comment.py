@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bot.github.client import ApiError, Client, NotFoundError
+from bot.github.client import ApiError, Client, GaveUpError, NotFoundError
 from bot.github.marker import fitted, read_marker, write_marker
 from bot.github.own_comments import Author, CommentRow, OwnComment, OwnComments, all_decisions
 from bot.github.pull_request import PullRequest, pull_request
@@ -53,6 +53,8 @@ def own_login(client: Client, configured: str = "") -> str:
         return configured
     try:
         return client.get(Author, "/user").login
+    except GaveUpError:
+        raise
     except ApiError as error:
         if error.status in (401, 403):
             return ACTIONS_LOGIN

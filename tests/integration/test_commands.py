@@ -162,6 +162,16 @@ def test_a_command_that_was_recorded_and_not_finished_is_finished_by_the_next_tr
     assert len(scene.run.attempts) == 2
 
 
+def test_a_limit_is_no_refusal_to_run_again(scene: Scene) -> None:
+    """Both are a 403."""
+    comment = scene.comment("/opdiff retry")
+    scene.github.fail("secondary-limit", path="/rerun", retry_after=7200)
+    with pytest.raises(OpDiffError, match="7200"):
+        scene.command(comment)
+    assert reactions(comment) == ["eyes"]
+    assert not replies(scene)
+
+
 @pytest.mark.parametrize("author", ["stranger", "reader", "passer-by"])
 def test_strangers_are_refused_without_a_word(scene: Scene, author: str) -> None:
     """The pull request's author has no more to say than others."""

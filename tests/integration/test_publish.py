@@ -509,6 +509,15 @@ def test_a_persons_token(scene: Scene) -> None:
     assert published.comment_url
 
 
+def test_a_limit_does_not_make_a_persons_token_an_apps(scene: Scene) -> None:
+    """Both are a 403: what an app's token is told, and who asks too often."""
+    scene.state.user_token("publish", "maintainer", LEAST["publish"])
+    scene.github.fail("secondary-limit", path="/user$", retry_after=7200)
+    with pytest.raises(OpDiffError, match="7200"):
+        scene.publish(check_run=False)
+    assert nothing_posted(scene)
+
+
 def test_another_apps_token_must_be_named(scene: Scene) -> None:
     scene.state.app_token("publish", LEAST["publish"], repository=BASE, app="our-app")
     with pytest.raises(OpDiffError, match=r"OPDIFF_GITHUB_LOGIN to 'our-app\[bot\]'"):
