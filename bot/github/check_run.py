@@ -1,14 +1,15 @@
 """The check run on the head commit: one for each attempt of the check stage, with all its annotations, each once.
 
 ``external_id`` says which attempt a check run speaks of. GitHub adds annotations to those that are there, at most 50
-a request, and counts them: what the count says is where a request that failed is taken up again. Nothing can delete a
-check run, so of two with one id (two jobs began at once) the older has the annotations and both the same conclusion.
+a request, and counts them: what the count says is where a request that failed is taken up again. Its list may lag
+behind for seconds, so that its answer to a write counts where it knows more. Nothing can delete a check run, so of two
+with one id (two jobs began at once) the older has the annotations and both the same conclusion.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -57,40 +58,46 @@ class CheckRunSubject:
 
 def post_check_run(client: Client, subject: CheckRunSubject, body: CheckRunBody) -> Posted:
     """Make the attempt's check run say ``body``; left alone when a later attempt's is there. Raises ApiError."""
+    # What GitHub took is said, even where it gives the texts back in another form.
+    answers: dict[int, CheckRunRow] = {}
 
-    accepted: set[int] = (
-        set()
-    )  # what GitHub took is said, even where it gives the texts back in another form
+    def write(verb: str, path: str, body: Mapping[str, Any]) -> None:
+        row = client.parse(CheckRunRow, client.write(verb, path, body), path)
+        answers[row.id] = row
 
     def step() -> Posted | None:
-        rows = _rows(client, subject.head)
+        rows = _rows(client, subject.head, answers)
         if any(_age(row, subject.number) > (subject.run, subject.attempt) for row in rows):
             return Posted("", "a later run has been published")
         own = [row for row in rows if row.external_id == subject.external_id]
         if not own:
-            client.write("POST", client.path("check-runs"), _new(subject, body))
+            write("POST", client.path("check-runs"), _new(subject, body))
             return None
         for row in own:
             annotations_left = _annotations_left(row, body) if row is own[0] else ()
-            if annotations_left or not (row.id in accepted or _says(row, body)):
+            if annotations_left or not (row.id in answers or _says(row, body)):
                 change = _changed(body, annotations_left)
-                client.write("PATCH", client.path("check-runs", row.id), change)
-                accepted.add(row.id)
+                write("PATCH", client.path("check-runs", row.id), change)
                 return None
         return Posted(own[0].html_url or "")
 
     return client.settle(step)
 
 
-def _rows(client: Client, head: str) -> list[CheckRunRow]:
-    """All of OpDiff's check runs on a commit, the oldest first."""
-    rows = client.pages(
+def _rows(client: Client, head: str, answers: Mapping[int, CheckRunRow]) -> list[CheckRunRow]:
+    """All of OpDiff's check runs on a commit, the oldest first; ``answers`` are those that were written just now."""
+    listed = client.pages(
         CheckRunRow,
         client.path("commits", head, "check-runs"),
         {"check_name": NAME, "filter": "all"},
         key="check_runs",
     )
-    return sorted(rows, key=lambda row: row.id)
+    rows = {row.id: row for row in listed}
+    for answer in answers.values():
+        row = rows.get(answer.id)
+        if row is None or row.output.annotations_count < answer.output.annotations_count:
+            rows[answer.id] = answer
+    return sorted(rows.values(), key=lambda row: row.id)
 
 
 def _age(row: CheckRunRow, number: int) -> tuple[int, int]:

@@ -88,6 +88,8 @@ class OwnComments:
         self._workflow = workflow
         self._followed = followed
         self._published = published
+        self.is_posted = False
+        """Whether this job has posted one: a list that lacks it lags behind."""
         self._runs: dict[tuple[int, int, str | None], bool] = {}
         self._authors: dict[str, bool] = {}
 

@@ -11,7 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bot.github.client import ApiError, Client, GaveUpError, NotFoundError
+from bot.github.client import (
+    SECONDS_BETWEEN_WRITES,
+    ApiError,
+    Client,
+    GaveUpError,
+    NotFoundError,
+)
 from bot.github.marker import fitted, read_marker, write_marker
 from bot.github.own_comments import Author, CommentRow, OwnComment, OwnComments, all_decisions
 from bot.github.pull_request import PullRequest, pull_request
@@ -198,11 +204,18 @@ def _moved_on(client: Client, before: PullRequest) -> str:
 
 
 def _create(comments: OwnComments, body: str) -> None:
-    """Post the first comment. One that would never be found again is taken back, instead of one more with every push."""
+    """Post the first comment, or wait for the list to have it.
+
+    One that would never be found again is taken back, instead of one more with every push.
+    """
     client, login = comments.client, comments.login
+    if comments.is_posted:
+        client.clock.sleep(SECONDS_BETWEEN_WRITES)
+        return
     path = client.path("issues", comments.pull.number, "comments")
     created = client.parse(CommentRow, client.write("POST", path, {"body": body}), path)
     if created.is_by(login):
+        comments.is_posted = True
         return
     author = created.user.login if created.user else ""
     path = client.path("issues", "comments", created.id)
