@@ -16,9 +16,8 @@ from bot.errors import OpDiffError
 from bot.github.check_report import (
     BrokenReportError,
     check_belongs,
-    check_reported,
-    fetch_report,
     report_in_folder,
+    report_of_run,
 )
 from bot.github.check_run import CheckRunSubject, post_check_run
 from bot.github.check_run_body import check_run_body
@@ -112,9 +111,14 @@ def publish(
     client = job.client(clock, timeout)
     try:
         subject = _subject(client, job, options)
+        return _publish(client, job, subject, options)
     except NothingToPublishError as reason:
         return Published(note=f"nothing is posted: {reason}")
-    today = datetime.fromtimestamp(clock.now(), UTC).date()
+
+
+def _publish(client: Client, job: Job, subject: _Subject, options: PublishOptions) -> Published:
+    """Read the report, and post it. Raises NothingToPublishError, OpDiffError."""
+    today = datetime.fromtimestamp(client.clock.now(), UTC).date()
     login = own_login(client, job.login)
     sticky = read_sticky_comment(client, subject.pull, login, subject.workflow)
     previous = compared_with(sticky.state, (subject.run, subject.attempt))
@@ -142,13 +146,13 @@ def _subject(client: Client, job: Job, options: PublishOptions) -> _Subject:
     event = parse_event(WorkflowRunEvent, payload).workflow_run
     run = check_stage_run(client, event.id, event.run_attempt, options.check_workflow)
     pull = pull_request_of(client, run)
-
-    def read() -> RunReport:
-        check_reported(run)
-        return fetch_report(client, run.row, options.artifact_name)
-
     return _Subject(
-        pull, run.row.id, run.row.run_attempt, run.row.html_url, read, options.check_workflow
+        pull,
+        run.row.id,
+        run.row.run_attempt,
+        run.row.html_url,
+        lambda: report_of_run(client, run, pull, options.artifact_name),
+        options.check_workflow,
     )
 
 

@@ -33,6 +33,10 @@ class DownloadError(OpDiffError):
     """The run left no artifact that can be used; the message is one line for the comment."""
 
 
+class NoArtifactError(DownloadError):
+    """The run has no artifact of that name at all."""
+
+
 class _ArtifactRun(ApiModel):
     id: Id
     head_sha: Sha
@@ -85,7 +89,7 @@ def _choose(rows: Sequence[ArtifactRow], run: RunRow, name: str) -> ArtifactRow:
         and (row.workflow_run.id, row.workflow_run.head_sha) == (run.id, run.head_sha)
     ]
     if not ours:
-        raise DownloadError(f"the check run left no artifact {visible(name, 100)!r}")
+        raise NoArtifactError(f"the check run left no artifact {visible(name, 100)!r}")
     newest = max(ours, key=lambda row: row.id)
     if newest.expired:
         raise DownloadError("the check run's artifact has expired")

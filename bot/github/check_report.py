@@ -7,10 +7,16 @@ from pathlib import Path
 
 from bot.errors import OpDiffError
 from bot.github.artifact import ArtifactError, ArtifactLimits, read_zip
-from bot.github.artifact_download import DownloadError, download_artifact
+from bot.github.artifact_download import DownloadError, NoArtifactError, download_artifact
 from bot.github.client import ApiModel, Client, NotFoundError
 from bot.github.pull_request import PullRequest
-from bot.github.workflow_run import CheckStageRun, RunRow
+from bot.github.rerun import head_runs
+from bot.github.workflow_run import (
+    CheckStageRun,
+    NothingToPublishError,
+    RunRow,
+    has_skipped_job,
+)
 from bot.report.escape import visible
 from bot.report.files import FileError
 from bot.report.folder_files import read_folder
@@ -22,12 +28,18 @@ class BrokenReportError(OpDiffError):
     """The check left no report that can be shown; the message is one line for the comment."""
 
 
+class NoReportError(BrokenReportError):
+    """The check left nothing under the artifact's name."""
+
+
 def fetch_report(client: Client, run: RunRow, artifact_name: str) -> RunReport:
     """The report in a run's artifact, from memory. Raises BrokenReportError, ApiError."""
     limits = ArtifactLimits()
     try:
         raw = download_artifact(client, run, artifact_name, limits.archive)
         return read_run(read_zip(raw, limits, is_read))
+    except NoArtifactError as error:
+        raise NoReportError(str(error)) from None
     except DownloadError as error:
         raise BrokenReportError(str(error)) from None
     except (ArtifactError, ReportError, FileError) as error:
@@ -42,10 +54,43 @@ def report_in_folder(folder: Path) -> RunReport:
         raise BrokenReportError(f"the check left no report that can be used: {error}") from None
 
 
-def check_reported(run: CheckStageRun) -> None:
-    """Raises BrokenReportError for a run that ended in a way that leaves no whole report."""
+def report_of_run(
+    client: Client, run: CheckStageRun, pull: PullRequest, artifact_name: str
+) -> RunReport:
+    """What a finished check run says of a pull request.
+
+    A run whose shard hit its time limit counts as cancelled, and its merge has named the shard all the same. Raises
+    BrokenReportError, ApiError, and NothingToPublishError for a run that gave way to a later one of the same commit or
+    whose check was skipped.
+    """
     if run.unreported:
-        raise BrokenReportError(run.unreported)
+        later = _later_run(client, run, pull)
+        if later is not None:
+            raise NothingToPublishError(
+                f"{run.unreported}, and run {later} of the same commit came after it"
+            )
+    try:
+        return fetch_report(client, run.row, artifact_name)
+    except NoReportError as error:
+        if run.unreported:
+            raise BrokenReportError(run.unreported) from None
+        # Other jobs of the workflow succeeded: the check's own, skipped, would have ended it as "skipped".
+        if run.row.conclusion == "success" and has_skipped_job(client, run.row):
+            raise NothingToPublishError(
+                f"run {run.row.id} skipped its check (a draft, or no label), and {error}"
+            ) from None
+        raise
+
+
+def _later_run(client: Client, run: CheckStageRun, pull: PullRequest) -> int | None:
+    """The newest run of the same workflow for the same head that was begun after this one and was not skipped."""
+    runs = head_runs(client, pull, run.row.workflow)
+    later = [
+        row.id
+        for row in (runs.rows if runs else ())
+        if row.id > run.row.id and row.conclusion != "skipped"
+    ]
+    return max(later, default=None)
 
 
 def check_belongs(client: Client, results: Results, pull: PullRequest) -> None:

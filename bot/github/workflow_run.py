@@ -24,7 +24,6 @@ _UNREPORTED: Final = {
     "cancelled": "was cancelled before it was done",
     "timed_out": "ran into its time limit",
     "startup_failure": "could not be started",
-    "action_required": "waits for a maintainer's approval",
     "stale": "was given up by GitHub",
     "neutral": "ended without a result",
 }
@@ -117,6 +116,20 @@ def check_stage_run(client: Client, run_id: int, attempt: int, workflow: str) ->
         )
     if row.conclusion == "skipped":
         raise NothingToPublishError(f"run {run_id} was skipped: there is nothing to report")
+    if row.conclusion == "action_required":
+        raise NothingToPublishError(
+            f"run {run_id} waits for a maintainer's approval: nothing has run"
+        )
     if row.head_repository is None or not row.head_branch:
         raise NothingToPublishError(f"the repository or branch that run {run_id} ran for is gone")
     return CheckStageRun(row, row.head_repository, row.head_branch)
+
+
+class _JobRow(ApiModel):
+    conclusion: Text | None
+
+
+def has_skipped_job(client: Client, run: RunRow) -> bool:
+    """Whether the newest attempt of a run skipped one of its jobs. Raises ApiError."""
+    jobs = client.pages(_JobRow, client.path("actions", "runs", run.id, "jobs"), key="jobs")
+    return any(job.conclusion == "skipped" for job in jobs)

@@ -206,6 +206,8 @@ class WorkflowRun(Model):
     created_at: datetime
     attempts: list[Attempt]
     pull_requests: list[int] = Field(default_factory=list)
+    jobs: dict[str, Conclusion] = Field(default_factory=dict)
+    """Name -> conclusion, where a test is about jobs."""
 
     @property
     def run_attempt(self) -> int:

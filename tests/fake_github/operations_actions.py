@@ -102,6 +102,12 @@ def rerun_failed_jobs(call: Call) -> Reply:
     return _rerun(call, failed_jobs_only=True)
 
 
+def list_jobs(call: Call) -> Reply:
+    run = _run(call)
+    jobs = list(enumerate(run.jobs.items(), start=1))
+    return call.page(jobs, lambda it: call.render.job(run, it[0], *it[1]), "jobs")
+
+
 def list_artifacts(call: Call) -> Reply:
     run, name = _run(call), call.query.get("name")
     found = [it for it in call.state.artifacts if it.run_id == run.id and name in (None, it.name)]
@@ -137,6 +143,7 @@ OPERATIONS: dict[str, Serve] = {
     "actions/get-workflow-run-attempt": get_attempt,
     "actions/re-run-workflow": rerun,
     "actions/re-run-workflow-failed-jobs": rerun_failed_jobs,
+    "actions/list-jobs-for-workflow-run": list_jobs,
     "actions/list-workflow-run-artifacts": list_artifacts,
     "actions/get-artifact": get_artifact,
     "actions/download-artifact": download_artifact,

@@ -40,6 +40,7 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "actions/list-workflow-runs": (("actions", "read"),),
     "actions/get-workflow-run": (("actions", "read"),),
     "actions/get-workflow-run-attempt": (("actions", "read"),),
+    "actions/list-jobs-for-workflow-run": (("actions", "read"),),
     "actions/list-workflow-run-artifacts": (("actions", "read"),),
     "actions/get-artifact": (("actions", "read"),),
     "actions/download-artifact": (("actions", "read"),),

@@ -117,6 +117,28 @@ class Renderer(ConversationRenderer):
         }
         return self.filler.filled("workflow-run", values, url)
 
+    def job(self, run: WorkflowRun, number: int, name: str, conclusion: str) -> Json:
+        """A job of a run that is over; ``number`` counts from 1."""
+        identifier = run.id * 100 + number
+        url = f"{self.repository_url(run.repository)}/actions/jobs/{identifier}"
+        attempt = run.attempts[-1]
+        values = {
+            "id": identifier,
+            "run_id": run.id,
+            "run_url": f"{self.repository_url(run.repository)}/actions/runs/{run.id}",
+            "run_attempt": run.run_attempt,
+            "head_sha": run.head_sha,
+            "head_branch": run.head_branch,
+            "name": name,
+            "status": "completed",
+            "conclusion": conclusion,
+            "created_at": when(attempt.started_at),
+            "started_at": when(attempt.started_at),
+            "completed_at": when(attempt.updated_at),
+            "url": url,
+        }
+        return self.filler.filled("job", values, url)
+
     def artifact(self, artifact: Artifact) -> Json:
         """An artifact."""
         url = f"{self.repository_url(artifact.repository)}/actions/artifacts/{artifact.id}"

@@ -28,6 +28,7 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     f"{_REPO}/actions/runs/{{run_id}}": ("get",),
     f"{_REPO}/actions/runs/{{run_id}}/artifacts": ("get",),
     f"{_REPO}/actions/runs/{{run_id}}/attempts/{{attempt_number}}": ("get",),
+    f"{_REPO}/actions/runs/{{run_id}}/jobs": ("get",),
     f"{_REPO}/actions/runs/{{run_id}}/rerun": ("post",),
     f"{_REPO}/actions/runs/{{run_id}}/rerun-failed-jobs": ("post",),
     f"{_REPO}/actions/workflows/{{workflow_id}}": ("get",),
