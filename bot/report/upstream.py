@@ -16,7 +16,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from bot.report import escape
-from bot.report.results import FindingRow, MismatchRow, Results, TargetFacts
+from bot.report.results import FindingRow, MismatchRow, ObservationRow, Results, TargetFacts
+from bot.report.wording import form
 
 MAX_URL_BYTES: Final = 8_191
 """What GitHub's servers take of an address, encoded (github/docs issue 5136)."""
@@ -136,8 +137,16 @@ def _details(finding: FindingRow, results: Results, most: int) -> list[str]:
 def _mismatch(mismatch: MismatchRow, most: int) -> Iterator[str]:
     yield f"- {escape.code(mismatch.label or mismatch.kind, 80)}"
     for seen in mismatch.observations[:most]:
-        what = seen.happened or f"{seen.value} ({seen.dtype})"
-        yield f"  - {escape.code(seen.target, 80)}: {escape.code(what, 200)}"
+        yield f"  - {escape.code(seen.target, 80)}: {_had(seen)}"
+
+
+def _had(seen: ObservationRow) -> str:
+    """What a target made; Markdown."""
+    if seen.happened:
+        return escape.code(seen.happened, 200)
+    if seen.value is None:
+        return form((seen,))
+    return escape.code(f"{seen.value} ({seen.dtype})", 200)
 
 
 def _versions(results: Results) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -73,6 +74,21 @@ def test_the_text_says_what_was_found_and_by_what() -> None:
     assert "`torch 2.13.0`" in body
 
 
+def test_without_a_value_the_form_is_said() -> None:
+    """Of two shapes that differ no element was seen."""
+    observations = (
+        made.Observation(LABEL, "float32", (1, 3), None),
+        made.Observation("oneflow==0.9.0:cpu", None, None, None),
+    )
+    mismatches = (made.mismatch("shape", "output", "r0", observations=observations),)
+    body = query(new_issue_url(row(kind="shape", mismatches=mismatches), results_of("torch")))[
+        "body"
+    ]
+    assert f"  - `{LABEL}`: `float32[1, 3]`\n" in body
+    assert "  - `oneflow==0.9.0:cpu`: –\n" in body
+    assert "None" not in body
+
+
 @pytest.mark.parametrize("verdict", ["candidate", "both", "convention", "flaky", "undecided"])
 def test_only_what_upstream_is_blamed_for(verdict: str) -> None:
     assert new_issue_url(row(verdict=verdict), results_of("torch")) is None
@@ -144,11 +160,16 @@ def test_hostile_texts_stay_text(
     )
     fields = query(new_issue_url(finding, results_of(framework), script))
     assert set(fields) <= {"title", "body", "template", "code", "others"}
-    assert fields["title"].isprintable()
+    hidden = {
+        c for c in fields["title"] if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    }
+    assert hidden <= {"\u200b"}
     text = fields.get("body") or fields["code"]
     tokens = MarkdownIt("commonmark").parse(text)
     inline = [child for token in tokens for child in token.children or ()]
-    assert not any(t.type in ("html_block", "html_inline", "link_open") for t in [*tokens, *inline])
+    assert not any(t.type in ("html_block", "link_open") for t in [*tokens, *inline])
+    html = {child.content for child in inline if child.type == "html_inline"}
+    assert html <= {"<span>", "</span>"}  # around a dollar sign
     shown = "".join(child.content for child in inline if child.type == "text")
     assert "@everyone" not in shown
     assert "\n### Before sending\n" in text
