@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Final
-
-import jinja2
 
 from bot.github.fitting import Section
 from bot.github.publication import Publication
 from bot.report import escape
 from bot.report.markdown import MAX_SCRIPT_CHARACTERS
+from bot.report.markdown_templates import markdown_template
 from bot.report.results import ChangedOpRow, FindingRow, MismatchRow, Results
 from bot.report.wording import (
     VERDICTS,
@@ -186,7 +184,7 @@ def _detail(finding: FindingRow, material: Material, *, brief: bool = False) -> 
         "number": number,
         "place": place,
     }
-    return _environment().get_template("finding.md.j2").render(shown).strip("\n")
+    return markdown_template("bot.github", "finding.md.j2").render(shown).strip("\n")
 
 
 def _path(changed: ChangedOpRow | None) -> str:
@@ -217,21 +215,3 @@ def _there(mismatch: MismatchRow, target: str) -> str:
     """What a target had at a mismatch; Markdown for a table's cell."""
     observation = next((o for o in mismatch.observations if o.target == target), None)
     return "–" if observation is None else seen(observation)
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("bot.github", "templates"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # Markdown is escaped by the filters below, each for its place
-    )
-    environment.filters |= {
-        "code": escape.code,
-        "cell": escape.cell,
-        "plain": escape.plain,
-        "fence": escape.fence,
-    }
-    return environment

@@ -6,15 +6,13 @@ of findings stays readable: whole sections give way to one line that says how ma
 
 from __future__ import annotations
 
-import functools
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import jinja2
-
 from bot.report import escape
+from bot.report.markdown_templates import markdown_template
 from bot.report.results import FindingRow, Results, TargetFacts
 from bot.report.wording import (
     MAX_MISMATCHES,
@@ -79,26 +77,7 @@ def render_report(results: Results, scripts: Mapping[str, str]) -> str:
         "shell": shlex.join,
         "unsupported": unsupported,
     }
-    return _template().render(shown)
-
-
-@functools.cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("bot.report", "templates"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,  # Markdown is escaped by the filters below, each for its place
-    )
-    environment.filters |= {
-        "code": escape.code,
-        "cell": escape.cell,
-        "plain": escape.plain,
-        "fence": escape.fence,
-    }
-    return environment.get_template("report.md.j2")
+    return markdown_template("bot.report", "report.md.j2").render(shown)
 
 
 def headline(results: Results) -> str:
