@@ -20,7 +20,8 @@ if [[ -n "${OPDIFF_IN_IMAGE:-}" ]] && command -v opdiff >/dev/null; then
   exit
 fi
 
-if usable docker; then
+# A docker command that is podman takes podman's options.
+if usable docker && [[ "$(docker --version)" != *podman* ]]; then
   engine=docker
 elif usable podman; then
   engine=podman

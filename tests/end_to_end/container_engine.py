@@ -224,4 +224,6 @@ def _prepare(image: Image) -> None:
     for command in (["envs", "prepare", *ENVIRONMENTS], ["ops", "--quiet"]):
         print(f"in the image: opdiff {' '.join(command)}", file=sys.__stderr__, flush=True)
         image.engine("run", *options, image.name, *command, seconds=1200)
-    subprocess.run(["chmod", "-R", "a+rX", str(image.prepared / "opdiff/programs")], check=True)
+    # What root made in there is root's, also where this test runs as somebody else.
+    readable = ["--entrypoint", "chmod", image.name, "-R", "a+rX", f"{PREPARED}/opdiff/programs"]
+    image.engine("run", *options, *readable)

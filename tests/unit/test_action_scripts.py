@@ -16,6 +16,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / ".github" / "action"
 ENGINE = """#!/bin/bash
 printf '%s ' "$@" >>"$FAKE_LOG"; echo >>"$FAKE_LOG"
 case "$1" in
+--version) echo "${FAKE_VERSION:-Docker version 28.0.1}" ;;
 info) echo "$FAKE_SECURITY" ;;
 ps) printf '%s' "$FAKE_LEFT" ;;
 inspect) echo "bridge " ;;
@@ -231,6 +232,15 @@ def test_a_configuration_beside_the_checkout_is_taken(runner: Runner) -> None:
     (workspace / "ours.yml").write_text("version: 1\n")
     runner.run("run.sh", OPDIFF_CONFIG="ours.yml")
     assert f"--config {workspace / 'ours.yml'} " in runner.line("exec", "--prepare-only")
+
+
+def test_a_docker_that_is_podman(runner: Runner) -> None:
+    """Debian's package podman-docker; what each calls the same option differs."""
+    runner.run("engine.sh", OPDIFF_IMAGE="image", FAKE_VERSION="podman version 4.9.3")
+    assert runner.outputs["engine"] == "podman"
+    (runner.root / "output").write_text("")
+    runner.run("engine.sh", OPDIFF_IMAGE="image")
+    assert runner.outputs["engine"] == "docker"
 
 
 def test_only_a_check_needs_an_image_with_environments(runner: Runner) -> None:
