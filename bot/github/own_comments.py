@@ -28,7 +28,7 @@ from bot.github.command_text import Command, parse_command
 from bot.github.event import Id
 from bot.github.marker import read_marker
 from bot.github.permission import may_command
-from bot.github.pull_request import PullRequest
+from bot.github.pull_request import PullRequest, is_of_branch
 from bot.github.state import MAX_DECISIONS, CommentState, Decision
 from bot.github.workflow_run import RunRow
 
@@ -111,29 +111,27 @@ class OwnComments:
         return sorted(found, key=lambda comment: comment.row.id)
 
     def _is_known(self, state: CommentState) -> bool:
+        """Whether the run that a marker speaks of is one that it may speak of."""
         if state.run == 0 or self._workflow is None:
             return state.run != 0
         if (state.run, state.attempt, state.head) == (*(self._published or ()), self.pull.head.sha):
             return True
         key = (state.run, state.attempt, state.head)
         if key not in self._runs:
-            self._runs[key] = self._ran(state)
+            self._runs[key] = self._ran(state, self._workflow)
         return self._runs[key]
 
-    def _ran(self, state: CommentState) -> bool:
+    def _ran(self, state: CommentState, workflow: str) -> bool:
+        """Whether it is the check workflow's, of this branch and that head."""
         try:
             run = self.client.get(RunRow, self.client.path("actions", "runs", state.run))
         except NotFoundError:
             return False
         return (
-            run.event == "pull_request"
-            and run.workflow == self._workflow
+            run.is_check(workflow)
             and run.head_sha == state.head
             and state.attempt <= run.run_attempt
-            and run.head_branch == self.pull.head.ref
-            and run.head_repository is not None
-            and self.pull.head.repo is not None
-            and run.head_repository.id == self.pull.head.repo.id
+            and is_of_branch(run, self.pull)
         )
 
 
@@ -169,15 +167,21 @@ def counting(
     authors: dict[str, bool],
     followed: Decision | None = None,
 ) -> tuple[Decision, ...]:
-    """Those of a marker's decisions that count. ``authors`` remembers who may command. Raises ApiError."""
+    """Those of a marker's decisions that count. ``authors`` remembers who may command, ``followed`` needs no proof.
+
+    Raises ApiError.
+    """
     found: list[Decision] = []
     for decision in decisions:
-        said = decision if decision == followed else _said(decision, rows.get(decision.comment))
+        if decision == followed:
+            found.append(decision)
+            continue
+        said = _said(decision, rows.get(decision.comment))
         if said is None:
             continue
-        if decision.author not in authors and decision != followed:
-            authors[decision.author] = may_command(client, decision.author)
-        if decision == followed or authors[decision.author]:
+        if said.author not in authors:
+            authors[said.author] = may_command(client, said.author)
+        if authors[said.author]:
             found.append(said)
     return tuple(found)
 

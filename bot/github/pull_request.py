@@ -8,7 +8,7 @@ from pydantic import Field
 
 from bot.github.client import ApiModel, Client
 from bot.github.event import Id, Sha
-from bot.github.workflow_run import CheckStageRun, NothingToPublishError
+from bot.github.workflow_run import CheckStageRun, NothingToPublishError, RunRow
 
 Text = Annotated[str, Field(max_length=1_000)]
 
@@ -56,7 +56,11 @@ def pull_request_of(client: Client, run: CheckStageRun) -> PullRequest:
     """
     parameters = {"state": "open", "head": f"{run.head_repository.owner.login}:{run.head_branch}"}
     pulls = client.pages(PullRequest, client.path("pulls"), parameters)
-    found = [pull for pull in pulls if pull.state == "open" and _is_of(pull, run)]
+    found = [
+        pull
+        for pull in pulls
+        if pull.state == "open" and is_of_branch(run.row, pull) and pull.head.sha == run.head
+    ]
     if len(found) != 1:
         numbers = ", ".join(f"#{pull.number}" for pull in found) or "none"
         raise NothingToPublishError(
@@ -65,10 +69,11 @@ def pull_request_of(client: Client, run: CheckStageRun) -> PullRequest:
     return found[0]
 
 
-def _is_of(pull: PullRequest, run: CheckStageRun) -> bool:
+def is_of_branch(run: RunRow, pull: PullRequest) -> bool:
+    """Whether a run is of the very branch that the pull request would merge: of that repository, by that name."""
     return (
-        pull.head.repo is not None
-        and pull.head.repo.id == run.head_repository.id
-        and pull.head.ref == run.head_branch
-        and pull.head.sha == run.head
+        run.head_repository is not None
+        and pull.head.repo is not None
+        and run.head_repository.id == pull.head.repo.id
+        and run.head_branch == pull.head.ref
     )

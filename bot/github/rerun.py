@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bot.github.client import ApiError, Client
-from bot.github.pull_request import PullRequest
+from bot.github.pull_request import PullRequest, is_of_branch
 from bot.github.workflow_run import RunRow
 
 Rerun = Literal["started", "running"]
@@ -35,13 +35,7 @@ def head_runs(client: Client, pull: PullRequest, workflow: str) -> HeadRuns | No
     ours = [
         row
         for row in rows
-        if row.event == "pull_request"
-        and row.workflow == workflow
-        and row.head_sha == pull.head.sha
-        and row.head_branch == pull.head.ref
-        and row.head_repository is not None
-        and pull.head.repo is not None
-        and row.head_repository.id == pull.head.repo.id
+        if row.is_check(workflow) and row.head_sha == pull.head.sha and is_of_branch(row, pull)
     ]
     if not ours:
         return None

@@ -66,6 +66,10 @@ class RunRow(ApiModel):
         """The workflow file's path, without the ``@ref`` that some servers add."""
         return self.path.partition("@")[0]
 
+    def is_check(self, workflow: str) -> bool:
+        """Whether a pull request began it, and it is of the workflow at this path."""
+        return self.event == "pull_request" and self.workflow == workflow
+
 
 @dataclass(frozen=True)
 class CheckStageRun:
