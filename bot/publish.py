@@ -26,12 +26,12 @@ from bot.github.comment_body import comment_body
 from bot.github.event import EventError, PullRequestEvent, WorkflowRunEvent, parse_event, read_event
 from bot.github.job import Job, read_job
 from bot.github.outputs import output_lines
-from bot.github.publication import Publication
+from bot.github.publication import Posted, Publication
 from bot.github.pull_request import PullRequest, pull_request, pull_request_of
 from bot.github.repository_config import read_config
 from bot.github.standing import compared_with
 from bot.github.state import CommentState, Decision
-from bot.github.sticky_comment import Posted, own_login, post_sticky_comment, read_sticky_comment
+from bot.github.sticky_comment import own_login, post_sticky_comment, read_sticky_comment
 from bot.github.workflow_run import NothingToPublishError, check_stage_run
 from bot.report.read_back import RunReport
 from bot.report.results import Results

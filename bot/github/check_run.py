@@ -16,7 +16,7 @@ from typing import Any, Final
 from bot.github.check_run_body import Annotation, CheckRunBody
 from bot.github.client import ApiModel, Client
 from bot.github.event import Id
-from bot.github.sticky_comment import Posted
+from bot.github.publication import Posted
 
 NAME: Final = "OpDiff"
 ANNOTATIONS_A_REQUEST: Final = 50

@@ -1,4 +1,4 @@
-"""What is published: one value from which comment, check run and step summary are written.
+"""What is published: one value from which comment, check run and step summary are written, and what became of it.
 
 The publish stage gathers it from the API and from an artifact that it does not trust; the writers
 (:mod:`bot.github.comment_body`, :mod:`bot.github.check_run_body`, :mod:`bot.github.step_summary`) are pure functions of it.
@@ -37,3 +37,11 @@ class Publication:
     """Fingerprint -> the repro script's source, written anew by the publish stage from the validated program."""
     drafts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Fingerprint -> address of a prefilled new-issue page upstream (at most 8,191 bytes)."""
+
+
+@dataclass(frozen=True)
+class Posted:
+    """What became of a comment or check run: its address, and why it was left alone where it was."""
+
+    url: str = ""
+    left_alone: str = ""

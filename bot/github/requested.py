@@ -1,7 +1,7 @@
 """What people asked of the check stage in comments: ``/opdiff run`` and ``/opdiff accept``, read from the sticky comment.
 
-The check stage's plan reads it with a token that may only read, or without one where the repository is public. What
-a comment says cannot make the plan fail: what could not be read is a note in the report.
+The check stage's plan reads it with a token that may only read. Without one GitHub does not say whose word counts, so
+that nothing is followed. What a comment says cannot make the plan fail: what could not be read is a note in the report.
 """
 
 from __future__ import annotations

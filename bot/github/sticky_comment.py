@@ -20,6 +20,7 @@ from bot.github.client import (
 )
 from bot.github.marker import fitted, read_marker, write_marker
 from bot.github.own_comments import Author, CommentRow, OwnComment, OwnComments, all_decisions
+from bot.github.publication import Posted
 from bot.github.pull_request import PullRequest, pull_request
 from bot.github.standing import compared_with
 from bot.github.state import MAX_DECISIONS, CommentState, Decision
@@ -39,14 +40,6 @@ class StickyComment:
     url: str = ""
     body: str = ""
     state: CommentState = field(default_factory=CommentState)
-
-
-@dataclass(frozen=True)
-class Posted:
-    """What became of a comment or check run: its address, and why it was left alone where it was."""
-
-    url: str = ""
-    left_alone: str = ""
 
 
 def own_login(client: Client, configured: str = "") -> str:

@@ -91,8 +91,15 @@ def list_pulls_of_commit(call: Call) -> Reply:
     return call.page(pulls, call.render.pull)
 
 
+PUSHERS = ("write", "maintain", "admin")
+
+
 def get_permission(call: Call) -> Reply:
+    """An app may ask always, a person who may push, and nobody else."""
     login = call.values["username"]
+    caller = call.caller
+    if not caller.app and call.repository.permissions.get(caller.login) not in PUSHERS:
+        raise Refusal(403, "Must have push access to view collaborator permission.")
     if login not in call.state.users:
         raise Refusal(404, f"{login} is not a user")
     role = call.repository.permissions.get(login, "none" if call.repository.private else "read")

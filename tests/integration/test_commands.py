@@ -362,10 +362,16 @@ def test_each_permission_of_command_is_needed(scene: Scene, missing: str) -> Non
         scene.command(scene.comment("/opdiff accept 00000001 yes"))
 
 
-def test_a_plan_reads_without_a_token_and_never_fails(scene: Scene) -> None:
-    scene.command(scene.comment("/opdiff run add"))
+def test_a_plan_that_cannot_read_never_fails(scene: Scene) -> None:
+    """Without a token comments can be read, and whether their authors count cannot: nothing of them is followed."""
     environment = scene.job("plan", "pull_request", events.pull_request(scene.state, scene.pull))
+    nobody = environment | {"OPDIFF_GITHUB_TOKEN": ""}
     head = scene.pull.head_sha
+    assert requested_runs(nobody, 1, head, scene.time.clock) == Requested()
+    scene.command(scene.comment("/opdiff run add"))
+    unread = requested_runs(nobody, 1, head, scene.time.clock)
+    assert unread.ops == ()
+    assert "Requires authentication" in unread.note
 
     def asked(**changed: str) -> Requested:
         return requested_runs(environment | changed, 1, head, scene.time.clock, 0.5)
