@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from fake_github.faults import Way
 from fake_github.server import FakeGitHub
-from publishing import Scene, posted, set_up
+from publishing import BASE, Scene, posted, set_up
 
 from bot.github.marker import read_marker
 
@@ -21,6 +21,9 @@ PATIENT = 30.0
 HASTY = 0.4
 SLOW = 0.8
 """Seconds: a client that waits HASTY gives up on an answer that takes SLOW."""
+
+CHATTER = 6
+"""Comments of others: with the bot's they are two pages."""
 
 Steps = Callable[[Scene, float], None]
 
@@ -44,6 +47,8 @@ def nothing_before(scene: Scene) -> None:
 
 def a_push_before(scene: Scene) -> None:
     scene.publish()
+    for n in range(CHATTER):
+        scene.state.add_comment(BASE, scene.pull.number, "passer-by", f"remark {n}")
     scene.run = scene.check_again(findings=1, first=1)
 
 
@@ -66,29 +71,20 @@ class Case:
     ways: tuple[Way, ...]
 
 
-WAYS = (
-    Way.TOO_MANY_REQUESTS,
-    Way.SECONDARY_LIMIT,
-    Way.PRIMARY_LIMIT,
-    Way.BAD_GATEWAY,
-    Way.CUT_BEFORE,
-    Way.CUT_AFTER,
-    Way.TRUNCATED,
-    Way.MALFORMED,
-    Way.SLOW,
-)
+WAYS = tuple(Way)
 UNCERTAIN = (Way.CUT_BEFORE, Way.CUT_AFTER, Way.TRUNCATED)
 CASES = {
     "first": Case(nothing_before, first_publish, WAYS),
-    "push": Case(a_push_before, after_a_push, UNCERTAIN),
+    "push": Case(a_push_before, after_a_push, WAYS),
     "accept": Case(accepted_before, command, WAYS),
     "ignore": Case(ignored_before, command, UNCERTAIN),
 }
 
 
 @pytest.fixture(autouse=True)
-def _three_annotations_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scene's five annotations take two requests."""
+def _small_pages_and_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scene's five annotations take two requests, and its comments two pages."""
+    monkeypatch.setattr("bot.github.client.PAGE", 5)
     monkeypatch.setattr("bot.github.check_run.ANNOTATIONS_A_REQUEST", 3)
 
 
@@ -99,6 +95,7 @@ class Ended:
     posted: dict[str, Any]
     calls: int
     writes: list[tuple[str, str]]
+    kinds: set[str]
 
 
 def run(case: Case, way: Way | None, nth: int) -> Ended:
@@ -116,12 +113,37 @@ def run(case: Case, way: Way | None, nth: int) -> Ended:
             for it in github.writes()
             if not it.path.endswith("/reactions")
         ]
-        return Ended(posted(github.state), len(github.log), writes)
+        kinds = {f"{it.method} {re.sub(r'[0-9a-f]{40}|[0-9]+', 'N', it.path)}" for it in github.log}
+        return Ended(posted(github.state), len(github.log), writes, kinds)
 
 
 @cache
 def without_faults(name: str) -> Ended:
     return run(CASES[name], None, 0)
+
+
+ROOT = f"/repos/{BASE}"
+
+
+def test_the_jobs_make_every_kind_of_call() -> None:
+    """What the tests below let fail: the artifacts' host and the second page of comments are among them."""
+    both = without_faults("first").kinds | without_faults("push").kinds
+    assert both == {
+        "GET /user",
+        f"GET {ROOT}/actions/runs/N",
+        f"GET {ROOT}/actions/runs/N/artifacts",
+        f"GET {ROOT}/actions/artifacts/N/zip",
+        "GET /blob/N",
+        f"GET {ROOT}/pulls",
+        f"GET {ROOT}/pulls/N",
+        f"GET {ROOT}/contents/.github/opdiff.yml",
+        f"GET {ROOT}/issues/N/comments",
+        f"POST {ROOT}/issues/N/comments",
+        f"PATCH {ROOT}/issues/comments/N",
+        f"GET {ROOT}/commits/N/check-runs",
+        f"POST {ROOT}/check-runs",
+        f"PATCH {ROOT}/check-runs/N",
+    }
 
 
 def test_the_jobs_do_something() -> None:
