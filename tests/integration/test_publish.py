@@ -241,6 +241,10 @@ def a_later_attempt(scene: Scene) -> None:
     scene.state.rerun(scene.run)
 
 
+def a_later_attempt_that_is_done(scene: Scene) -> None:
+    run_again(scene)
+
+
 def a_skipped_run(scene: Scene) -> None:
     scene.state.complete_run(scene.run, "skipped")
 
@@ -268,6 +272,7 @@ def a_deleted_fork(scene: Scene) -> None:
         another_workflow,
         another_event,
         a_later_attempt,
+        a_later_attempt_that_is_done,
         a_skipped_run,
         a_closed_pull,
         a_newer_push,
