@@ -32,11 +32,12 @@ from bot.github.conversation import (
     reply,
 )
 from bot.github.event import IssueCommentEvent, parse_event, read_event
+from bot.github.head_runs import HeadRuns, head_runs
 from bot.github.job import read_job
 from bot.github.marker import fitted, write_marker
 from bot.github.permission import may_command
 from bot.github.pull_request import PullRequest, pull_request
-from bot.github.rerun import HeadRuns, head_runs, rerun
+from bot.github.rerun import rerun
 from bot.github.state import CommentState, Decision, Seen, Verb
 from bot.github.sticky_comment import own_login, read_sticky_comment, record_decision
 from bot.publish import ARTIFACT_NAME, CHECK_WORKFLOW

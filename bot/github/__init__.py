@@ -3,7 +3,8 @@
 The stories are :mod:`bot.publish` and :mod:`bot.answer`; this room has what they are made of:
 
 - the job and the API: ``job``, ``event``, ``client``
-- what a run belongs to, asked of the API: ``workflow_run``, ``pull_request``, ``permission``, ``repository_config``
+- what a run belongs to, asked of the API: ``workflow_run``, ``pull_request``, ``head_runs``, ``permission``,
+  ``repository_config``
 - what the check stage left, read as hostile: ``artifact_download``, ``artifact``, ``check_report``
 - what is said, pure text: a ``publication`` becomes ``comment_body`` and ``check_run_body``, results become
   ``step_summary`` and ``outputs``; made of ``standing`` (which findings count, what is new), ``headline``,

@@ -9,8 +9,8 @@ from bot.errors import OpDiffError
 from bot.github.artifact import ArtifactError, ArtifactLimits, read_zip
 from bot.github.artifact_download import DownloadError, NoArtifactError, download_artifact
 from bot.github.client import ApiModel, Client, NotFoundError
+from bot.github.head_runs import head_runs
 from bot.github.pull_request import PullRequest
-from bot.github.rerun import head_runs
 from bot.github.workflow_run import (
     CheckStageRun,
     NothingToPublishError,

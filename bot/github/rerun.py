@@ -1,45 +1,13 @@
-"""Find the check run of a head, and run it again."""
+"""Run the check of a head again, once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from bot.github.client import ApiError, Client
-from bot.github.pull_request import PullRequest, is_of_branch
 from bot.github.workflow_run import RunRow
 
 Rerun = Literal["started", "running"]
-
-
-@dataclass(frozen=True)
-class HeadRuns:
-    """The check stage's runs of a pull request's head, the newest first; there is at least one."""
-
-    rows: tuple[RunRow, ...]
-
-    @property
-    def newest(self) -> RunRow:
-        """The run that is run again."""
-        return self.rows[0]
-
-
-def head_runs(client: Client, pull: PullRequest, workflow: str) -> HeadRuns | None:
-    """The runs that GitHub began for this head of this pull request; None without one. Raises ApiError."""
-    rows = client.pages(
-        RunRow,
-        client.path("actions", "runs"),
-        {"event": "pull_request", "head_sha": pull.head.sha},
-        key="workflow_runs",
-    )
-    ours = [
-        row
-        for row in rows
-        if row.is_check(workflow) and row.head_sha == pull.head.sha and is_of_branch(row, pull)
-    ]
-    if not ours:
-        return None
-    return HeadRuns(tuple(sorted(ours, key=lambda row: row.id, reverse=True)))
 
 
 def rerun(client: Client, run: RunRow) -> Rerun:
