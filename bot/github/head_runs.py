@@ -17,8 +17,8 @@ class HeadRuns:
 
     @property
     def newest(self) -> RunRow:
-        """The run that is run again."""
-        return self.rows[0]
+        """The run that is run again: one that was skipped would be skipped again, so it comes last."""
+        return next((row for row in self.rows if row.conclusion != "skipped"), self.rows[0])
 
 
 def head_runs(client: Client, pull: PullRequest, workflow: str) -> HeadRuns | None:

@@ -314,6 +314,16 @@ def test_a_command_before_the_first_report(fake_github: FakeGitHub, tmp_path: Pa
     assert "op0" in scene.comment_body
 
 
+def test_a_run_that_was_skipped_is_not_what_runs_again(scene: Scene) -> None:
+    """Such as one that another label began: run again, it is skipped again."""
+    scene.time.sleep(60)
+    skipped = scene.state.add_run(
+        BASE, path=WORKFLOW, event="pull_request", head=(FORK, BRANCH), conclusion="skipped"
+    )
+    assert scene.command(scene.comment("/opdiff run add")).followed
+    assert (len(scene.run.attempts), len(skipped.attempts)) == (2, 1)
+
+
 def test_a_check_that_is_still_running(scene: Scene) -> None:
     scene.state.rerun(scene.run)
     comment = scene.comment("/opdiff run add")
