@@ -146,7 +146,9 @@ def test_workflows_read_only_outputs_that_the_action_has() -> None:
     for path in (ROOT / ".github/workflows").glob("opdiff-*.yml"):
         text = path.read_text(encoding="utf-8")
         for job in yaml.safe_load(text)["jobs"].values():
-            own = {s["id"] for s in job["steps"] if s.get("uses", "").startswith("./") and "id" in s}
+            own = {
+                s["id"] for s in job["steps"] if s.get("uses", "").startswith("./") and "id" in s
+            }
             for step, output in re.findall(r"steps\.([\w-]+)\.outputs\.([\w-]+)", str(job)):
                 assert step in own, f"{path.name}: {step}"
                 assert output in ACTION["outputs"], f"{path.name}: {output}"
