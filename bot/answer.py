@@ -206,7 +206,7 @@ def _finish(client: Client, asked: _Asked, finding: Seen | None, link: str = "")
     react(client, comment.id, "+1")
     url = ""
     if command.verb in ("ignore", "draft") or started == "running":
-        text = command_answer.recorded(command, finding, rerun=False, draft_url=link)
+        text = command_answer.recorded(command, finding, link)
         if started == "running":
             text += f"\n\n{_RUNNING}"
         url = reply(client, asked.pull.number, comment.id, asked.login, text)

@@ -63,7 +63,6 @@ class Published:
     out: Path | None = None
     broken: str = ""
     comment_url: str = ""
-    check_run_url: str = ""
 
     def output_lines(self) -> list[str]:
         """``name=value`` lines for ``$GITHUB_OUTPUT``; a broken run's result is ``incomplete``."""
@@ -257,7 +256,6 @@ def _post(
         out=options.out if said.results is not None else None,
         broken=said.broken,
         comment_url=comment.url,
-        check_run_url=check_run.url,
     )
 
 

@@ -13,19 +13,12 @@ from bot.report import escape
 CONFIG_PATH: Final = ".github/opdiff.yml"
 
 
-def recorded(command: Command, finding: Seen | None, *, rerun: bool, draft_url: str = "") -> str:
-    """A command was followed. ``finding`` is what its fingerprint names; ``rerun``: the check runs again."""
+def recorded(command: Command, finding: Seen | None, draft_url: str = "") -> str:
+    """A command was followed. ``finding`` is what its fingerprint names."""
     parts = [_done(command, finding, draft_url)]
-    if rerun:
-        parts.append("The check runs again; the comment above is updated when it is done.")
     if command.verb == "ignore" and finding is not None:
         parts.append(ignore_suggestion(finding, command.reason))
     return "\n\n".join(parts)
-
-
-def not_permitted(author: str) -> str:
-    """The author may not command."""
-    return f"{escape.code(author, 100)} may not do this: commands are for people with write access."
 
 
 def head_moved(commented_on: str, head: str) -> str:

@@ -147,7 +147,7 @@ def seen(op: str = "add", fingerprint: str = FINGERPRINT) -> Seen:
 def answers(command: Command) -> list[str]:
     hostile = seen("".join(made.HOSTILE)[:120])
     return [
-        command_answer.recorded(command, finding, rerun=True, draft_url=url)
+        command_answer.recorded(command, finding, url)
         for finding in (None, hostile)
         for url in ("", made.DRAFT_URL)
     ]
@@ -156,7 +156,7 @@ def answers(command: Command) -> list[str]:
 def test_ignore_suggests_lines_that_the_configuration_takes() -> None:
     reason = 'it\'s "fine": #5 {a} [b] & *c | > % @d `e` \\n ```'
     answer = command_answer.recorded(
-        Command("ignore", fingerprint="0123abcd", reason=reason), seen(), rerun=True
+        Command("ignore", fingerprint="0123abcd", reason=reason), seen()
     )
     found = re.search(r"^(`{3,})yaml\n(.*)\n\1$", answer, re.S | re.M)
     assert found is not None
@@ -178,17 +178,14 @@ def test_any_reason_makes_a_configuration(body: str) -> None:
 
 def test_answers() -> None:
     run = Command("run", ops=("add", "mul"), budget=60.0)
-    assert command_answer.recorded(run, None, rerun=True) == (
-        "Recorded: test `add`, `mul` too, within 60 s.\n\n"
-        "The check runs again; the comment above is updated when it is done."
-    )
+    assert command_answer.recorded(run, None) == "Recorded: test `add`, `mul` too, within 60 s."
     accept = Command("accept", fingerprint="0123abcd", reason="meant")
-    assert command_answer.recorded(accept, seen(), rerun=False) == (
+    assert command_answer.recorded(accept, seen()) == (
         f"Recorded: `{FINGERPRINT}` (`add`, nan) is accepted as a change that is meant."
     )
     draft = Command("draft", fingerprint="0123abcd")
-    assert made.DRAFT_URL in command_answer.recorded(draft, seen(), rerun=False, draft_url=made.DRAFT_URL)  # fmt: skip
-    assert "There is no draft" in command_answer.recorded(draft, seen(), rerun=False)
+    assert made.DRAFT_URL in command_answer.recorded(draft, seen(), made.DRAFT_URL)
+    assert "There is no draft" in command_answer.recorded(draft, seen())
     assert command_answer.no_such_finding("0123abce", [seen()]) == (
         f"No finding of the last report begins with `0123abce`. There are `{FINGERPRINT}`."
     )
@@ -197,7 +194,6 @@ def test_answers() -> None:
         f"The head is now `{made.HEAD[:10]}`, not `{made.BASE[:10]}`"
     )
     for answer in (
-        command_answer.not_permitted("@everyone-team"),
         command_answer.nothing_to_rerun(),
         command_answer.no_such_finding("0123abcd", []),
         HOW_TO,
