@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,3 +61,15 @@ def test_the_tail_since_a_mark():
     tail.feed(b"after")
     assert tail.text(mark) == "after"
     assert tail.text(mark, characters=2) == "er"
+
+
+def test_a_flood_fills_no_memory():
+    tail, part = Tail(1_000), b"x" * 10_000
+    tracemalloc.start()
+    try:
+        for _ in range(1_000):
+            tail.feed(part)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+    assert tail.total == 10_000_000
