@@ -322,6 +322,8 @@ report() {
     output result incomplete
     return
   fi
+  # What only --resume reads can be many times the report, and publish reads no artifact beyond 256 MiB.
+  find "$2" -mindepth 1 -maxdepth 1 ! -name results.json ! -name report.md ! -name findings -exec rm -rf {} +
   opdiff read_options -- outputs "$2" >>"$GITHUB_OUTPUT"
   opdiff read_options -- step-summary "$2" >>"$GITHUB_STEP_SUMMARY"
   local suffix=""

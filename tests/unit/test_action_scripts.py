@@ -36,6 +36,8 @@ exec*" check "*)
   for device in ${FAKE_FOLDERS:-.}; do
     mkdir -p "$out/$device"
     echo '{}' >"$out/$device/results.json"
+    mkdir -p "$out/$device/"{failing,findings}
+    touch "$out/$device/"{report.md,journal.jsonl}
   done
   exit "${FAKE_CODE:-0}" ;;
 run*" merge "*)
@@ -193,6 +195,13 @@ def test_gpus_by_engine(runner: Runner) -> None:
     (runner.root / "log").unlink()
     runner.run("run.sh", OPDIFF_GPUS="device=0,1", OPDIFF_ENGINE="podman")
     assert "--device nvidia.com/gpu=0 --device nvidia.com/gpu=1 " in runner.line("run --detach")
+
+
+def test_the_artifact_holds_the_report_alone(runner: Runner) -> None:
+    """The programs that failed, which a resumed run reads, may be more than publish takes."""
+    runner.run("run.sh")
+    there = {path.name for path in Path(runner.outputs["folder"]).iterdir()}
+    assert there == {"results.json", "report.md", "findings"}
 
 
 @pytest.mark.parametrize(
