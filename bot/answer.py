@@ -41,9 +41,7 @@ from bot.github.rerun import rerun
 from bot.github.state import CommentState, Decision, Seen, Verb
 from bot.github.sticky_comment import own_login, read_sticky_comment, record_decision
 from bot.publish import ARTIFACT_NAME, CHECK_WORKFLOW
-from bot.report.bundle import FindingBundle
-from bot.report.repro_code import ReproError
-from bot.report.repro_script import repro_script
+from bot.report.repro_script import script_if_any
 from bot.report.upstream import new_issue_url
 
 RERUN: Final[frozenset[Verb]] = frozenset(("run", "retry", "accept"))
@@ -269,17 +267,10 @@ def _draft(client: Client, asked: _Asked, finding: Seen | None, options: Command
         check_belongs(client, report.results, asked.pull)
         for row, bundle in zip(report.results.findings, report.bundles(), strict=True):
             if row.fingerprint == finding.fingerprint:
-                return new_issue_url(row, report.results, _script(bundle)) or ""
+                return new_issue_url(row, report.results, script_if_any(bundle)) or ""
     except (BrokenReportError, ValueError) as error:
         raise _RefusedError("confused", f"no report to draft from: {error}", _NO_REPORT) from None
     return ""
-
-
-def _script(bundle: FindingBundle) -> str:
-    try:
-        return repro_script(bundle) if bundle.blob else ""
-    except ReproError:
-        return ""
 
 
 def _first_body(state: CommentState) -> str:

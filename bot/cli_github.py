@@ -16,8 +16,7 @@ from bot.github.step_summary import step_summary as step_summary_text
 from bot.publish import ARTIFACT_NAME, CHECK_WORKFLOW, PublishOptions
 from bot.publish import publish as publish_report
 from bot.report.escape import log_line
-from bot.report.repro_code import ReproError
-from bot.report.repro_script import repro_script
+from bot.report.repro_script import script_if_any
 
 ReportArgument = Annotated[Path, typer.Argument(help="A report's folder.")]
 ArtifactOption = Annotated[
@@ -40,13 +39,7 @@ def step_summary(
 ) -> None:
     """Print a report as Markdown for $GITHUB_STEP_SUMMARY."""
     report = report_in_folder(folder)
-    scripts: dict[str, str] = {}
-    for bundle in report.bundles():
-        if bundle.blob:
-            try:
-                scripts[bundle.finding.fingerprint] = repro_script(bundle)
-            except ReproError:
-                continue  # the report's folder says why there is none
+    scripts = {bundle.finding.fingerprint: script_if_any(bundle) for bundle in report.bundles()}
     sys.stdout.write(step_summary_text(report.results, scripts, report_url))
 
 

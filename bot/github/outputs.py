@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from bot.errors import OpDiffError
 from bot.failing import fails
 from bot.report.results import Results
 from bot.report.wording import is_open
 
-REPORT_NAME = "report.md"
-RESULTS_NAME = "results.json"
+REPORT_NAME: Final = "report.md"
+RESULTS_NAME: Final = "results.json"
 
 
 class OutputError(OpDiffError):

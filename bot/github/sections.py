@@ -152,7 +152,8 @@ def fold(
 
 
 def _has_more(finding: FindingRow, material: Material) -> bool:
-    return finding.fingerprint in material.scripts or finding.fingerprint in material.drafts
+    held = (material.scripts, material.drafts)
+    return any(texts.get(finding.fingerprint) for texts in held)
 
 
 def _detail(finding: FindingRow, material: Material, *, brief: bool = False) -> str:

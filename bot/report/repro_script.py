@@ -83,6 +83,14 @@ def repro_script(bundle: FindingBundle) -> str:
     return source
 
 
+def script_if_any(bundle: FindingBundle) -> str:
+    """The script's source; empty where none can be written, and for a finding without a program."""
+    try:
+        return repro_script(bundle) if bundle.blob else ""
+    except ReproError:
+        return ""
+
+
 @functools.cache
 def _rows(framework: str) -> dict[str, OpRow]:
     return load_op_mapping(framework).ops
