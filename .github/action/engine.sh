@@ -33,7 +33,10 @@ say engine "$engine"
 
 image="${OPDIFF_IMAGE:-}"
 if [[ -z "$image" && -s "$action/.github/action/image" ]]; then
-  image="$(head -n 1 "$action/.github/action/image")" # a release names its image here, by digest
+  # A release names its images here, by digest: one for checks, then one without environments for all else.
+  mapfile -t released <"$action/.github/action/image"
+  image="${released[0]}"
+  [[ "$OPDIFF_MODE" == check || -z "${released[1]:-}" ]] || image="${released[1]}"
 fi
 if [[ -n "$image" ]]; then
   say image "$image"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -265,6 +266,27 @@ def test_only_a_check_needs_an_image_with_environments(runner: Runner) -> None:
     (runner.root / "output").write_text("")
     runner.run("engine.sh", OPDIFF_IMAGE="", OPDIFF_MODE="publish", FAKE_NO_IMAGE="0")
     assert runner.outputs["image"] == whole["image"]  # it is there already
+
+
+def test_a_release_names_an_image_for_checks_and_one_for_all_else(
+    runner: Runner, tmp_path: Path
+) -> None:
+    scripts = tmp_path / "action" / ".github" / "action"
+    scripts.mkdir(parents=True)
+    shutil.copy(SCRIPTS / "engine.sh", scripts)
+    chosen: dict[str, str] = {}
+    for text in ("r/o/n@sha256:a\nr/o/n@sha256:b\n", "r/o/n@sha256:a\n"):
+        (scripts / "image").write_text(text)
+        for mode in ("check", "publish"):
+            (runner.root / "output").write_text("")
+            runner.run(str(scripts / "engine.sh"), OPDIFF_IMAGE="", OPDIFF_MODE=mode)
+            chosen[f"{mode} {text.count('@')}"] = runner.outputs["image"]
+    assert chosen == {
+        "check 2": "r/o/n@sha256:a",
+        "publish 2": "r/o/n@sha256:b",
+        "check 1": "r/o/n@sha256:a",
+        "publish 1": "r/o/n@sha256:a",
+    }
 
 
 def test_the_step_is_the_script_itself() -> None:
