@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, NoReturn, cast
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
@@ -11,6 +12,9 @@ from pydantic_core import core_schema
 MAX_JSON_VALUES: Final = 1_000_000  # a finding has about a hundred
 MAX_KEYS: Final = 10_000  # of one object
 MAX_DIGITS: Final = 20  # of an integer of 64 bits
+
+# One that never ends reaches to the end: each byte is looked at once, whatever it is.
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 class ResultsError(ValueError):
@@ -50,7 +54,8 @@ def parse_json_object(raw: bytes, where: str) -> dict[str, Any]:
     Bounded by MAX_JSON_VALUES and MAX_KEYS, for a text of empty lists takes many times its size in memory. Raises
     ResultsError.
     """
-    if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MAX_JSON_VALUES:
+    # The cheap count takes in what stands in texts, so that only a document over it is counted with care.
+    if _marks(raw) > MAX_JSON_VALUES and _marks(_STRING.sub(b"", raw)) > MAX_JSON_VALUES:
         raise ResultsError(f"{where} holds more than the {MAX_JSON_VALUES} values that are read")
     try:
         fields = json.loads(
@@ -64,6 +69,11 @@ def parse_json_object(raw: bytes, where: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise ResultsError(f"{where} does not hold a JSON object")
     return fields  # pyright: ignore[reportUnknownVariableType]
+
+
+def _marks(raw: bytes) -> int:
+    """At least the number of a document's values, of those that take memory."""
+    return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
 
 
 def first_problem(error: ValidationError) -> str:
