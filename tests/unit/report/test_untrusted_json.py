@@ -11,7 +11,7 @@ from bot.report.untrusted_json import MAX_JSON_VALUES, ResultsError, parse_json_
 
 def test_commas_and_brackets_in_texts_are_no_values() -> None:
     texts = [
-        'an error, with [commas] and {braces}, and a quote " and a backslash \\, ' * 60
+        'an error, with [commas] and {braces}, and a quote " and a backslash \\, ' * 120
     ] * 2_000
     raw = json.dumps({"says": texts}).encode()
     assert raw.count(b",") + raw.count(b"[") + raw.count(b"{") > MAX_JSON_VALUES
