@@ -29,7 +29,7 @@ from bot.github.outputs import output_lines
 from bot.github.publication import Posted, Publication
 from bot.github.pull_request import PullRequest, pull_request, pull_request_of
 from bot.github.repository_config import read_config
-from bot.github.standing import compared_with
+from bot.github.since import compared_with
 from bot.github.state import CommentState, Decision
 from bot.github.sticky_comment import own_login, post_sticky_comment, read_sticky_comment
 from bot.github.workflow_run import NothingToPublishError, check_stage_run

@@ -7,8 +7,8 @@ The stories are :mod:`bot.publish` and :mod:`bot.answer`; this room has what the
   ``repository_config``
 - what the check stage left, read as hostile: ``artifact_download``, ``artifact``, ``check_report``
 - what is said, pure text: a ``publication`` becomes ``comment_body`` and ``check_run_body``, results become
-  ``step_summary`` and ``outputs``; made of ``standing`` (which findings count, what is new), ``headline``,
-  ``paragraphs``, ``sections``, ``not_covered``, and cut to size by ``fitting``
+  ``step_summary`` and ``outputs``; made of ``headline``, ``paragraphs``, ``sections`` and
+  ``since`` (what changed since the last push), and cut to size by ``fitting``
 - what is written: ``sticky_comment`` and ``check_run``; ``own_comments``, ``marker`` and ``state`` are what the
   comment remembers, and what of it is believed
 - commands: ``command_text``, ``conversation``, ``command_answer``, ``rerun``; ``requested`` is what a plan reads of them

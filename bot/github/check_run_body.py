@@ -27,17 +27,18 @@ from bot.github.paragraphs import (
     changes,
     coverage,
     ignored,
-    incomplete,
     news,
     said_wrong,
     untrusted,
 )
 from bot.github.publication import Publication
 from bot.github.sections import Material, details, paragraph, table
-from bot.github.standing import is_whole, since, standing
+from bot.github.since import since
 from bot.oracle.finding import Verdict
 from bot.report import escape
+from bot.report.headline import incomplete
 from bot.report.results import FindingRow, LinesRow, Results
+from bot.report.standing import is_whole, standing
 from bot.report.wording import VERDICTS
 
 MAX_TEXT: Final = 65_000

@@ -20,16 +20,17 @@ from bot.github.paragraphs import (
     changes,
     coverage,
     ignored,
-    incomplete,
     news,
     said_wrong,
     untrusted,
 )
 from bot.github.publication import Publication
 from bot.github.sections import Material, details, paragraph, table
-from bot.github.standing import is_whole, next_state, since, standing
+from bot.github.since import next_state, since
 from bot.report import escape
+from bot.report.headline import incomplete
 from bot.report.results import Results
+from bot.report.standing import is_whole, standing
 from bot.report.wording import counted
 
 __all__ = ["MAX_COMMENT", "comment_body", "next_state"]

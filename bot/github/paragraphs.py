@@ -7,25 +7,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from bot.github.fitting import Section
-from bot.github.headline import tally
-from bot.github.not_covered import first_shortfall, gaps, gaps_in_brief
 from bot.github.sections import Material, fold
-from bot.github.standing import Since, is_whole, standing
+from bot.github.since import Since
 from bot.github.state import CommentState, Decision
 from bot.report import escape
+from bot.report.headline import tally
+from bot.report.not_covered import gaps, gaps_in_brief
 from bot.report.results import FindingRow, Results
 from bot.report.wording import counted
 
 MAX_ROWS: Final = 300
 MAX_GAPS: Final = 40
 MAX_LISTED: Final = 8
-
-
-def incomplete(results: Results) -> str:
-    """Why not everything was done, in one visible line; empty when it was, and where the first line says it."""
-    if is_whole(results) or not standing(results).open:
-        return ""
-    return f"**The run is incomplete**: {first_shortfall(results)}."
 
 
 def untrusted(untrusted_run: bool) -> str:

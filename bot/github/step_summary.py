@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from bot.github.fitting import fit
-from bot.github.headline import headline_of
-from bot.github.paragraphs import coverage, ignored, incomplete
+from bot.github.paragraphs import coverage, ignored
 from bot.github.sections import Material, changed_ops, details, paragraph, table
-from bot.github.standing import standing
+from bot.report.headline import headline, incomplete
 from bot.report.results import Results
+from bot.report.standing import standing
 
 MAX_SUMMARY: Final = 1_000_000
 """Bytes of UTF-8; a job's steps each have 1 MiB."""
@@ -30,7 +30,7 @@ def step_summary(results: Results, scripts: Mapping[str, str], report_url: str =
     findings = (*rows.open, *rows.fixed, *rows.known)
     sections = [
         paragraph("## OpDiff"),
-        paragraph(headline_of(results)),
+        paragraph(headline(results)),
         paragraph(incomplete(results)),
         table(findings, {}, material, 1, MAX_ROWS),
         details(findings, material, 4, MAX_DETAILS),

@@ -22,7 +22,7 @@ from bot.github.marker import fitted, read_marker, write_marker
 from bot.github.own_comments import Author, CommentRow, OwnComment, OwnComments, all_decisions
 from bot.github.publication import Posted
 from bot.github.pull_request import PullRequest, pull_request
-from bot.github.standing import compared_with
+from bot.github.since import compared_with
 from bot.github.state import MAX_DECISIONS, CommentState, Decision
 
 MAX_BODY: Final = 65_500

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.report import escape
+from bot.report.headline import headline, incomplete, tally
 from bot.report.markdown_templates import markdown_template
 from bot.report.results import FindingRow, Results, TargetFacts
+from bot.report.standing import standing
 from bot.report.wording import (
     MAX_MISMATCHES,
     VERDICTS,
-    counted,
     difference,
     form,
-    is_against_candidate,
-    is_open,
     measured,
     number,
     place,
@@ -51,8 +50,8 @@ def render_report(results: Results, scripts: Mapping[str, str]) -> str:
     """The report's Markdown. ``scripts`` maps fingerprints to sources of repro scripts."""
     shown = {
         "results": results,
-        "headline": headline(results),
-        "groups": groups(results.findings),
+        "top": _top(results),
+        "groups": groups(results),
         "scripts": scripts,
         "verdicts": VERDICTS,
         "caps": {
@@ -80,53 +79,23 @@ def render_report(results: Results, scripts: Mapping[str, str]) -> str:
     return markdown_template("bot.report", "report.md.j2").render(shown)
 
 
-def headline(results: Results) -> str:
-    """The one line on top, Markdown: what was found, whom it concerns, what was not tested."""
-    parts = [_headline_findings(results.findings)]
-    if results.coverage:
-        tested = sum(row.tested for row in results.coverage)
-        kind = "changed ops" if results.changes is not None else "ops"
-        parts.append(f"{tested} of {len(results.coverage)} {kind} tested")
-    elif results.changes is not None and not results.changes.ops:
-        parts.append("the diff changes no op that could be found")
-    if results.result == "incomplete":
-        parts.append("the run is incomplete, so this is no clean bill")
-    return "; ".join(parts) + "."
+def _top(results: Results) -> list[str]:
+    """The first paragraphs, Markdown: what was found, and how much was done where the first line does not say it."""
+    done = f"{tally(results)}." if standing(results).open else ""
+    return [line for line in (headline(results), incomplete(results), done) if line]
 
 
-def _headline_findings(findings: Sequence[FindingRow]) -> str:
-    blamed = [f for f in findings if is_against_candidate(f) and is_open(f)]
-    if blamed:
-        ops = list(dict.fromkeys(f.op for f in blamed))
-        shown = ", ".join(escape.code(op, 80) for op in ops[:3])
-        more = f" and {len(ops) - 3} more" if len(ops) > 3 else ""
-        return f"**{counted(len(blamed), 'new finding')} against the candidate** in {shown}{more}"
-    open_ones = [f for f in findings if is_open(f)]
-    if open_ones:
-        known = sum(f.status == "known" for f in findings)
-        tail = f", {known} more known on the baseline" if known else ""
-        return f"**{counted(len(open_ones), 'finding')}**, none proven against a candidate{tail}"
-    if findings:
-        ignored = any(f.ignored is not None for f in findings)
-        why = "known, fixed or ignored" if ignored else "known on the baseline or fixed"
-        return f"**Nothing new**: {counted(len(findings), 'finding')} {why}"
-    return "**No differences found**"
-
-
-def groups(findings: Sequence[FindingRow]) -> list[Group]:
+def groups(results: Results) -> list[Group]:
     """New findings first, then what someone ignores, what the candidate fixes, and what the baseline already had.
 
     Empty groups are left out.
     """
-    ignored = [f for f in findings if f.ignored is not None]
-    fixed = [f for f in findings if f.status == "fixed" and f.ignored is None]
-    known = [f for f in findings if f.status == "known" and f.ignored is None]
-    rest = sorted((f for f in findings if is_open(f)), key=lambda f: not is_against_candidate(f))
+    rows = standing(results)
     found = [
-        Group("Findings", "", rest, True),
-        Group("Ignored", "They differ, and do not count.", ignored, False),
-        Group("Fixed", "The baseline is wrong here and the candidate is right.", fixed, False),
-        Group("Known", "The baseline has these too.", known, False),
+        Group("Findings", "", rows.open, True),
+        Group("Ignored", "They differ, and do not count.", rows.ignored, False),
+        Group("Fixed", "The baseline is wrong here and the candidate is right.", rows.fixed, False),
+        Group("Known", "The baseline has these too.", rows.known, False),
     ]
     return [group for group in found if group.findings]
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from bot.oracle.finding import Difference, Evidence, Mismatch, Observation
 from bot.report import wording
-from bot.report.markdown import MAX_DETAILS, MAX_TABLE_ROWS, headline, render_report
+from bot.report.markdown import MAX_DETAILS, MAX_TABLE_ROWS, render_report
 from bot.report.results import (
     ChangedOpRow,
     ChangesRow,
@@ -37,6 +37,9 @@ def first_line(results: Results) -> str:
     return render_report(results, {}).split("\n")[2]
 
 
+SEEN = "`output r0` is `5.0` on `oneflow@pr:cpu`, but `4.0` on `torch==2.13.0:cpu`."
+
+
 def test_top_line_names_the_candidates_new_findings_and_what_was_not_tested() -> None:
     results = made.results(
         findings=(row(), row(op="add"), row(status="known"), row(status="fixed")),
@@ -47,22 +50,27 @@ def test_top_line_names_the_candidates_new_findings_and_what_was_not_tested() ->
         ),
     )
     assert first_line(results) == (
-        "**2 new findings against the candidate** in `mul`, `add`; 1 of 2 changed ops tested."
+        f"**2 new value faults in `mul`, `add`**: 2 strong. The surest: {SEEN}"
     )
+    assert "\n\n1 of 2 changed ops tested.\n\n" in render_report(results, {})
 
 
 @pytest.mark.parametrize(
     ("findings", "result", "line"),
     [
-        ((), "clean", "**No differences found**."),
-        ((), "incomplete", "**No differences found**; the run is incomplete, so this is no clean bill."),
-        ((row(status="known"),), "clean", "**Nothing new**: 1 finding known on the baseline or fixed."),
-        ((row(verdict="upstream", status=None),), "findings", "**1 finding**, none proven against a candidate."),
-        ((row(status="new"),), "findings", "**1 new finding against the candidate** in `mul`."),
+        ((), "clean", "**No differences found**: nothing was run."),
+        ((), "incomplete", "**Incomplete: nothing found so far, and no clean bill**: it does not say why; nothing was run."),
+        ((row(status="known"),), "clean", "**No new differences**: nothing was run; 1 known on the baseline."),
+        (
+            (row(verdict="upstream", status=None, blamed=(made.RIGHT,)),), "findings",
+            "**1 difference in `mul`, none proven against the candidate**: `output r0` is `4.0` on `torch==2.13.0:cpu`, "
+            "but `5.0` on `oneflow@pr:cpu`. `torch==2.13.0:cpu` is wrong (strong).",
+        ),
+        ((row(status="new"),), "findings", f"**1 new value fault in `mul`**: {SEEN} The candidate is wrong (strong)."),
     ],
 )  # fmt: skip
 def test_top_line(findings: tuple[FindingRow, ...], result: Any, line: str) -> None:
-    assert headline(made.results(findings=findings, result=result)) == line
+    assert first_line(made.results(findings=findings, result=result)) == line
 
 
 def test_mismatch_table_says_all_that_is_known_of_a_tensor() -> None:
@@ -289,7 +297,7 @@ def test_what_is_ignored_is_listed_with_its_reason_and_does_not_count() -> None:
     ignored = row().model_copy(update={"ignored": "accepted: meant | so"})
     results = made.results(findings=(ignored,), result="clean")
     report = render_report(results, {})
-    assert "**Nothing new**: 1 finding known, fixed or ignored" in report
+    assert "**No new differences**: nothing was run; 1 ignored or accepted." in report
     assert "## Ignored" in report
     assert "- `0123abcd`: accepted: meant \\| so" in report
     assert "## Findings" not in report
@@ -298,5 +306,7 @@ def test_what_is_ignored_is_listed_with_its_reason_and_does_not_count() -> None:
 def test_an_absurd_count_is_bounded() -> None:
     assert wording.number(10**18 - 1) == "999999999999999999"
     assert wording.number(2**4_000) == "2^4000 or more"
-    report = render_report(made.results(findings=(row().model_copy(update={"count": 2**4_000}),)), {})
+    report = render_report(
+        made.results(findings=(row().model_copy(update={"count": 2**4_000}),)), {}
+    )
     assert "seen in 2^4000 or more programs" in report

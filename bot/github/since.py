@@ -1,4 +1,4 @@
-"""How a push stands: which findings count, and what changed since the push that the comment spoke of before."""
+"""What changed since the push that the comment spoke of before, and what the comment remembers of this one."""
 
 from __future__ import annotations
 
@@ -9,28 +9,9 @@ from bot.github.marker import fitted
 from bot.github.publication import Publication
 from bot.github.state import MAX_DECISIONS, MAX_SEEN, CommentState, Earlier, Seen
 from bot.report.results import FindingRow, Results
-from bot.report.wording import is_against_candidate, is_open
+from bot.report.standing import is_whole, standing
 
-_CONFIDENCE: Final = {"proved": 0, "strong": 1, "weak": 2}
 _FINGERPRINT_DIGITS: Final = frozenset("0123456789abcdef")
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A report's findings by what they ask of the reader, in the order in which they are shown.
-
-    ``open``: the baseline has them not, and no one ignores them: those against the candidate first, the surest first.
-    """
-
-    open: tuple[FindingRow, ...]
-    fixed: tuple[FindingRow, ...]
-    known: tuple[FindingRow, ...]
-    ignored: tuple[FindingRow, ...]
-
-    @property
-    def against_candidate(self) -> tuple[FindingRow, ...]:
-        """The open findings that speak against the candidate."""
-        return tuple(f for f in self.open if is_against_candidate(f))
 
 
 @dataclass(frozen=True)
@@ -50,23 +31,6 @@ class Since:
     unsure: tuple[Seen, ...]
     settled: int
     left_out: int
-
-
-def standing(results: Results) -> Standing:
-    """Sort a report's findings."""
-    rows = results.findings
-    return Standing(
-        open=tuple(sorted((f for f in rows if is_open(f)), key=_urgency)),
-        fixed=tuple(f for f in rows if f.status == "fixed" and f.ignored is None),
-        known=tuple(f for f in rows if f.status == "known" and f.ignored is None),
-        ignored=tuple(f for f in rows if f.ignored is not None),
-    )
-
-
-def is_whole(results: Results) -> bool:
-    """Whether the run did all of its job."""
-    whole = all(shard.state == "whole" for shard in results.shards)
-    return whole and results.result != "incomplete" and not results.shortfalls
 
 
 def since(publication: Publication) -> Since | None:
@@ -153,10 +117,6 @@ def _earlier(previous: CommentState) -> Earlier | None:
 def is_fingerprint(text: str) -> bool:
     """Whether a finding's name, from an untrusted run, is 8 to 64 hexadecimal digits."""
     return 8 <= len(text) <= 64 and _FINGERPRINT_DIGITS.issuperset(text)
-
-
-def _urgency(finding: FindingRow) -> tuple[bool, int]:
-    return (not is_against_candidate(finding), _CONFIDENCE[finding.confidence])
 
 
 def _is_proof(results: Results, op: str) -> bool:
