@@ -63,8 +63,9 @@ class RunRow(ApiModel):
 
     @property
     def workflow(self) -> str:
-        """The workflow file's path, without the ``@ref`` that some servers add."""
-        return self.path.partition("@")[0]
+        """The workflow file's path, without the ``@ref`` that GitHub may add."""
+        path, _, ref = self.path.partition("@")
+        return self.path if ref.endswith((".yml", ".yaml")) else path
 
     def is_check(self, workflow: str) -> bool:
         """Whether a pull request began it, and it is of the workflow at this path."""

@@ -233,6 +233,11 @@ def another_workflow(scene: Scene) -> None:
     scene.run.path = ".github/workflows/own.yml"
 
 
+def a_workflow_whose_name_begins_like_it(scene: Scene) -> None:
+    """What follows the ``@`` is no ref: it is all one file's name."""
+    scene.run.path = f"{WORKFLOW}@own.yml"
+
+
 def another_event(scene: Scene) -> None:
     scene.run.event = "push"
 
@@ -270,6 +275,7 @@ def a_deleted_fork(scene: Scene) -> None:
     "change",
     [
         another_workflow,
+        a_workflow_whose_name_begins_like_it,
         another_event,
         a_later_attempt,
         a_later_attempt_that_is_done,
@@ -291,6 +297,13 @@ def test_nothing_is_posted_for_a_run_that_is_not_the_pull_requests(
     assert "\n" not in published.note
     assert nothing_posted(scene)
     assert published.output_lines() == ["comment-url="]
+
+
+@pytest.mark.parametrize("ref", ["main", "refs/heads/main", "refs/pull/1/merge"])
+def test_a_runs_workflow_may_come_with_its_ref(scene: Scene, ref: str) -> None:
+    """As in the example of docs.github.com/rest/actions/workflow-runs."""
+    scene.run.path = f"{WORKFLOW}@{ref}"
+    assert scene.publish().comment_url
 
 
 def test_of_two_pull_requests_at_one_commit_the_branch_decides(scene: Scene) -> None:
