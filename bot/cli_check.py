@@ -32,12 +32,14 @@ from bot.cli_options import (
     SourceDirOption,
     absolute,
     arguments,
+    asked_devices,
     open_workshop,
     plain_console,
     print_json,
     show,
     split_commas,
 )
+from bot.config import MAX_BUDGET
 from bot.errors import OpDiffError
 from bot.github.event import AllOps, Revisions, read_event, revisions_of
 from bot.github.requested import Requested, requested_runs
@@ -77,7 +79,12 @@ PullRequestOption = Annotated[
 ]
 SharedBudgetOption = Annotated[
     float | None,
-    typer.Option("--budget", min=1, help="Seconds for running programs, of all shards together."),
+    typer.Option(
+        "--budget",
+        min=1,
+        max=MAX_BUDGET,
+        help="Seconds for running programs, of all shards together.",
+    ),
 ]
 
 
@@ -177,6 +184,7 @@ def check(
     quiet: QuietOption = False,
 ) -> None:
     """Check a pull request: run the ops that it changes on candidate, baseline and peers."""
+    asked = asked_devices(device)
     request = replace(
         asked_request(
             repo=repo, base=base, head=head, patch=patch, source=source, framework=framework,
@@ -187,7 +195,7 @@ def check(
         fail_on=fail_on, shard=shard,
     )  # fmt: skip
     subject = find_subject(request)
-    devices = split_commas(device) or subject.config.devices or ("cpu",)
+    devices = asked or subject.config.devices or ("cpu",)
     codes: list[int] = []
     folders: list[Path] = []
     for name in devices:
@@ -234,6 +242,7 @@ def plan(
     ] = False,
 ) -> None:
     """Split a check into jobs of about equal cost: a matrix. Reads the diff, runs nothing."""
+    devices = asked_devices(device)
     request = asked_request(
         repo=repo, base=base, head=head, patch=patch, source=source, framework=framework,
         config=config, op=op, every=every, event=event, event_name=event_name,
@@ -244,7 +253,7 @@ def plan(
     subject = find_subject(replace(request, ops=asked))
     planned = plan_shards(
         subject,
-        devices=split_commas(device),
+        devices=devices,
         shards=shards,
         budget=requested.budget or budget,
         asked=asked,

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
+from bot.config import MAX_BUDGET, known_device
+from bot.errors import OpDiffError
 from bot.plan import MAX_SEED
 from bot.progress import Progress
 from bot.report.results import Results, read_results
@@ -31,7 +33,9 @@ SeedOption = Annotated[
 ]
 BudgetOption = Annotated[
     float | None,
-    typer.Option("--budget", min=1, help="Seconds for running programs; default: no bound."),
+    typer.Option(
+        "--budget", min=1, max=MAX_BUDGET, help="Seconds for running programs; default: no bound."
+    ),
 ]
 RepoOption = Annotated[Path | None, typer.Option("--repo", help="Git repository of the framework.")]
 BaseOption = Annotated[str | None, typer.Option("--base", help="Base revision.")]
@@ -49,6 +53,17 @@ FrameworkOption = Annotated[
 def split_commas(values: list[str] | None) -> tuple[str, ...]:
     """``--device cpu,cuda --device cpu`` -> each once, in order."""
     return tuple(dict.fromkeys(part for value in values or () for part in value.split(",") if part))
+
+
+def asked_devices(values: list[str] | None) -> tuple[str, ...]:
+    """``--device``'s devices, each once. Raises OpDiffError for one that is not known."""
+    devices = split_commas(values)
+    for device in devices:
+        try:
+            known_device(device)
+        except ValueError as error:
+            raise OpDiffError(f"--device: {error}") from error
+    return devices
 
 
 def absolute(path: Path | None) -> str | None:

@@ -56,7 +56,8 @@ def _spec(spec: str) -> str:
     return spec
 
 
-def _known_device(device: str) -> str:
+def known_device(device: str) -> str:
+    """The device itself. Raises ValueError for one that targets cannot have."""
     if device.split(".")[0] not in DEVICES:
         raise ValueError(f"device {device!r} is none of {', '.join(DEVICES)}")
     return device
@@ -79,7 +80,7 @@ def _not_blank(text: str) -> str:
 Word = Annotated[str, Field(min_length=1, max_length=100)]
 Spec = Annotated[str, Field(min_length=1, max_length=500)]
 TargetSpec = Annotated[Spec, AfterValidator(_spec)]
-Device = Annotated[Word, AfterValidator(_known_device)]
+Device = Annotated[Word, AfterValidator(known_device)]
 Devices = Annotated[
     tuple[Device, ...],
     Field(min_length=1, max_length=4),

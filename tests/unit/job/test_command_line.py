@@ -78,6 +78,22 @@ USAGE = {
     "no seed": (["run", "--all", "--seed", str(2**80)], "--seed"),
     "an empty op": (["run", "--op", ",", *TWO], "--op names no op"),
     "no time": (["run", "--all", "--budget", "0"], "--budget"),
+    "time without an end": (
+        ["check", "--repo", "repository", "--base", "HEAD", "--head", "HEAD", "--budget", "inf"],
+        "--budget",
+    ),
+    "shards' time without an end": (
+        ["plan", "--repo", "repository", "--base", "HEAD", "--head", "HEAD", "--budget", "inf"],
+        "--budget",
+    ),
+    "a device to check that is none": (
+        ["check", "--repo", "repository", "--base", "HEAD", "--head", "HEAD", "--device", "tpu"],
+        "--device: device 'tpu' is none of cpu, cuda",
+    ),
+    "a device to plan that is none": (
+        ["plan", "--repo", "repository", "--base", "HEAD", "--head", "HEAD", "--device", "cpu,tpu"],
+        "--device: device 'tpu' is none of cpu, cuda",
+    ),
     "no such choice": (["check", "--fail-on", "maybe"], "'maybe' is not one of"),
     "a missing argument": (["replay"], "Missing argument 'finding'"),
     "one target": (
