@@ -51,13 +51,21 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "users/get-by-username": (),
 }
 
+BY_PARENT = ("reactions/create-for-issue-comment",)
+"""Of a pull request's comment these need the permission for pull requests; the one for issues is
+not enough, though the documentation names it alone (tried in MakieOrg/Makie.jl, pull request 5644)."""
+
 
 def needs(state: State, operation: str, full_name: str, values: dict[str, str]) -> tuple[Need, ...]:
     """The permissions of which one is enough; for a plain issue the one for pull requests is not."""
     alternatives = NEEDS[operation]
-    if len(alternatives) < 2 or _is_pull(state, full_name, values):
+    if len(alternatives) < 2:
         return alternatives
-    return tuple(it for it in alternatives if it[0] != "pull-requests")
+    if not _is_pull(state, full_name, values):
+        return tuple(it for it in alternatives if it[0] != "pull-requests")
+    if operation in BY_PARENT:
+        return tuple(it for it in alternatives if it[0] == "pull-requests")
+    return alternatives
 
 
 def _is_pull(state: State, full_name: str, values: dict[str, str]) -> bool:

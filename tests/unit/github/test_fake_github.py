@@ -133,6 +133,21 @@ def test_either_of_two_permissions_lets_comment_on_a_pull_request(
     assert comment.performed_via_github_app.slug == "github-actions"
 
 
+@pytest.mark.parametrize(("permission", "status"), [("issues", 403), ("pull-requests", 201)])
+def test_a_reaction_needs_the_permission_for_what_the_comment_is_on(
+    scene: FakeGitHub, permission: str, status: int
+) -> None:
+    """Whatever the address and its documentation say."""
+    comment = scene.state.add_comment(BASE, 1, "stranger", "hello")
+    scene.state.app_token("weak", {permission: "write"}, repository=BASE)
+    answer = requests.post(
+        f"{scene.url}/repos/{BASE}/issues/comments/{comment.id}/reactions",
+        json={"content": "eyes"},
+        headers=headers("weak"),
+    )
+    assert answer.status_code == status
+
+
 def test_a_plain_issue_needs_the_permission_for_issues(scene: FakeGitHub) -> None:
     scene.state.add_issue(BASE, "A question", author="stranger")
     scene.state.app_token("weak", {"pull-requests": "write"}, repository=BASE)
