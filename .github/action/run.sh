@@ -290,8 +290,11 @@ cut_network() {
 }
 
 refuse_persisted_credentials() {
-  # Also where the checkout is another user's, of whose configuration git otherwise reads nothing.
-  if git -c safe.directory='*' -C "$checkout" config --get-regexp '^http\..*\.extraheader$' >/dev/null 2>&1; then
+  # Also where the checkout is another user's, of whose configuration git otherwise reads nothing. A token is in a header
+  # of its own, or in an address as https://NAME:TOKEN@HOST or https://TOKEN@HOST.
+  local -a git=(git -c safe.directory='*' -C "$checkout" config)
+  if "${git[@]}" --get-regexp '^http\..*\.extraheader$' >/dev/null 2>&1 ||
+    "${git[@]}" --list 2>/dev/null | grep -qiE '^(remote\..*\.(push)?url=|url\.)https?://[^/=]+@'; then
     fail "the checkout in $OPDIFF_PATH holds a token: give actions/checkout persist-credentials: false"
   fi
 }
@@ -315,9 +318,17 @@ merge_options() {
 
 read_options() { printf '%s\0' --network none --volume "$out:$out:ro"; }
 
+# Where the host allowed no sandbox, the pull request's code could write into the report's folder: what uploads an
+# artifact follows links, to files of this machine.
+only_files() {
+  [[ ! -L "$1" ]] || fail "the report's folder was made a link to another one: nothing is uploaded"
+  [[ ! -d "$1" ]] || find "$1" ! -type f ! -type d -delete
+}
+
 # report CODE FOLDER: outputs, step summary and the artifact's name of a report that was just written.
 report() {
   output code "$1"
+  only_files "$2"
   if [[ ! -f "$2/results.json" ]]; then
     output result incomplete
     return

@@ -40,6 +40,7 @@ exec*" check "*)
     mkdir -p "$out/$device/"{failing,findings}
     touch "$out/$device/"{report.md,journal.jsonl}
   done
+  eval "${FAKE_PLANTS:-}"
   exit "${FAKE_CODE:-0}" ;;
 run*" merge "*)
   mkdir -p "$out"
@@ -242,6 +243,57 @@ def test_a_configuration_beside_the_checkout_is_taken(runner: Runner) -> None:
     (workspace / "ours.yml").write_text("version: 1\n")
     runner.run("run.sh", OPDIFF_CONFIG="ours.yml")
     assert f"--config {workspace / 'ours.yml'} " in runner.line("exec", "--prepare-only")
+
+
+def test_links_in_the_report_are_not_uploaded(runner: Runner) -> None:
+    """Code without a sandbox can plant them, and upload-artifact follows them."""
+    secret = runner.root / "secret"
+    secret.write_text("of this machine")
+    plants = (
+        f'cd "$out/findings"; mkdir -p op; ln -s {secret} zzz; ln -s {secret} op/.x; ln -s / op/r; '
+        f"rm ../report.md; ln -s {secret} ../report.md; mkfifo op/fifo; echo 1 >op/finding.json"
+    )
+    runner.run("run.sh", FAKE_PLANTS=plants)
+    folder = Path(runner.outputs["folder"])
+    left = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    assert left == {"results.json", "findings", "findings/op", "findings/op/finding.json"}
+    assert secret.read_text() == "of this machine"
+
+
+def test_a_report_folder_that_became_a_link_is_not_uploaded(runner: Runner) -> None:
+    elsewhere = runner.root / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "results.json").write_text("{}")
+    (elsewhere / "private").write_text("of this machine")
+    code, printed = runner.run(
+        "run.sh", FAKE_PLANTS=f'mv "$out" "$out-was"; ln -s {elsewhere} "$out"'
+    )
+    assert code == 1
+    assert "::error title=OpDiff::the report's folder was made a link" in printed
+    assert "upload" not in runner.outputs
+    assert (elsewhere / "private").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "refused"),
+    [
+        ("remote.origin.url", "https://x-access-token:ghs_x@github.com/o/r", True),
+        ("remote.origin.pushurl", "https://ghs_x@github.com/o/r", True),
+        ("url.https://t:ghs_x@github.com/.insteadOf", "https://github.com/", True),
+        ("http.https://github.com/.extraheader", "AUTHORIZATION: basic eA==", True),
+        ("remote.origin.url", "https://github.com/o/r", False),
+        ("remote.origin.url", "git@github.com:o/r.git", False),
+        ("remote.origin.url", "https://github.com/o/r@2", False),
+    ],
+)
+def test_a_checkout_that_holds_a_token_is_not_checked(
+    runner: Runner, key: str, value: str, refused: bool
+) -> None:
+    workspace = runner.root / "workspace"
+    for words in (["init", "--quiet"], ["config", key, value]):
+        subprocess.run(["git", *words], cwd=workspace, check=True)
+    code, printed = runner.run("run.sh")
+    assert (code == 1, "holds a token" in printed) == (refused, refused)
 
 
 def test_a_docker_that_is_podman(runner: Runner) -> None:
