@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from bot.changes.changeset import ChangedFile, ChangeSet
+from bot.changes.file_text import printable_path
 from bot.targets.environment import Environment
 from bot.targets.folder_cache import FolderCache
 from bot.targets.merge import MergeError, three_way
@@ -120,8 +121,12 @@ def make_overlay(
     )
     return Overlay(
         environment,
-        patched=tuple(str(path) for path, text in plan.patches.items() if text is not None),
-        removed=tuple(str(path) for path, text in plan.patches.items() if text is None),
+        patched=tuple(
+            printable_path(str(path)) for path, text in plan.patches.items() if text is not None
+        ),
+        removed=tuple(
+            printable_path(str(path)) for path, text in plan.patches.items() if text is None
+        ),
         rejected=plan.rejected,
         not_carried=plan.not_carried,
     )
@@ -167,12 +172,16 @@ def _plan(changes: ChangeSet, roots: SourceRoots, site_packages: Path) -> _Plan:
     for file in changes.files:
         why = _why_not_carried(file, roots, site_packages)
         if why is not None:
-            not_carried.append(NotCarried(file.path, why, missed=why == _NOT_RELEASED))
+            not_carried.append(
+                NotCarried(printable_path(file.path), why, missed=why == _NOT_RELEASED)
+            )
             continue
         try:
             found, hunks = _merge(file, changes, roots, site_packages)
         except MergeError as error:
-            raise TargetError(f"{file.path} cannot be merged into the release: {error}") from None
+            raise TargetError(
+                f"{printable_path(file.path)} cannot be merged into the release: {error}"
+            ) from None
         patches |= found
         rejected += hunks
     return _Plan(dict(sorted(patches.items())), tuple(rejected), tuple(not_carried))
@@ -211,10 +220,10 @@ def _merge(
         if released == head:
             return patches, []
         why = "the release already has this file, with other content"
-        return patches, [RejectedHunk(file.new, 1, why)]
+        return patches, [RejectedHunk(printable_path(file.new), 1, why)]
     merged = three_way(released, base, head)
     why = "the release differs from the base here, its own lines stay"
-    hunks = [RejectedHunk(file.new, hunk.line, why) for hunk in merged.rejected]
+    hunks = [RejectedHunk(printable_path(file.new), hunk.line, why) for hunk in merged.rejected]
     if merged.text != released or old != new:
         patches[new] = merged.text
     return patches, hunks
@@ -233,6 +242,7 @@ def _digest(release: Environment, site_packages: Path, patches: Patches) -> str:
     state.update(f"{release.digest}\0{site_packages}\0".encode())
     for path, text in patches.items():
         content = b"" if text is None else text.encode("utf-8", "surrogateescape")
-        state.update(f"{path}\0{'gone' if text is None else len(content)}\0".encode())
+        kind = "gone" if text is None else len(content)
+        state.update(f"{path}\0{kind}\0".encode("utf-8", "surrogateescape"))
         state.update(content)
     return state.hexdigest()

@@ -231,3 +231,14 @@ def test_a_file_that_becomes_a_package(site_packages: Path) -> None:
     changes.head["python/flow/nn/gone/__init__.py"] = "HERE = 'package'\n"
     made = overlay(changes, site_packages)
     assert run(made, site_packages, "import flow.nn.gone as g; print(g.HERE)") == "package"
+
+
+def test_a_file_name_that_is_not_utf8_is_carried_and_shown(site_packages: Path) -> None:
+    """As git hands it over: bytes that are no UTF-8 as lone surrogates, which no report could hold."""
+    changes = repository(**{"nn__\udce9": "x = 1\n"})
+    changes.head["flow/core/\udcff.cpp"] = "int y;\n"
+    made = overlay(changes, site_packages)
+    assert made.patched == ("flow/nn/\\xe9.py",)
+    assert [entry.file for entry in made.not_carried] == ["flow/core/\\xff.cpp"]
+    (folder,) = made.environment.import_paths
+    assert (Path(os.fsdecode(bytes(folder / "flow/nn"))) / "\udce9.py").read_text() == "x = 1\n"
