@@ -68,11 +68,29 @@ def _body(call: Call) -> str:
 def list_comments(call: Call) -> Reply:
     number = call.number("issue_number")
     call.state.issue(call.full_name, number)
-    comments = call.state.comments_on(call.full_name, number)
-    if "since" in call.query:
-        since = datetime.fromisoformat(call.query["since"])
-        comments = [it for it in comments if it.updated_at >= since]
+    comments = _since(call, call.state.comments_on(call.full_name, number))
     return call.page(comments, call.render.comment)
+
+
+def list_repository_comments(call: Call) -> Reply:
+    """Those on issues and on pull requests. Without ``sort`` by their ids, and ``direction`` is then ignored."""
+    here = [it for it in call.state.comments if it.repository == call.full_name]
+    comments = sorted(_since(call, here), key=lambda it: it.id)
+    if "sort" in call.query:
+        key = {"created": "created_at", "updated": "updated_at"}[call.query["sort"]]
+        comments.sort(
+            key=lambda it: (getattr(it, key), it.id),
+            reverse=call.query.get("direction", "desc") == "desc",
+        )
+    return call.page(comments, call.render.comment)
+
+
+def _since(call: Call, comments: list[Comment]) -> list[Comment]:
+    """Those that were changed since the time that the query gives."""
+    if "since" not in call.query:
+        return comments
+    since = datetime.fromisoformat(call.query["since"])
+    return [it for it in comments if it.updated_at >= since]
 
 
 def create_comment(call: Call) -> Reply:
@@ -134,6 +152,7 @@ OPERATIONS: dict[str, Serve] = {
     "pulls/list": list_pulls,
     "pulls/get": get_pull,
     "pulls/list-files": list_files,
+    "issues/list-comments-for-repo": list_repository_comments,
     "issues/list-comments": list_comments,
     "issues/create-comment": create_comment,
     "issues/get-comment": get_comment,

@@ -23,6 +23,7 @@ NEEDS: dict[str, tuple[Need, ...]] = {
     "pulls/get": (("pull-requests", "read"),),
     "pulls/list-files": (("pull-requests", "read"),),
     "issues/get": (("issues", "read"), ("pull-requests", "read")),
+    "issues/list-comments-for-repo": (("issues", "read"), ("pull-requests", "read")),
     "issues/list-comments": (("issues", "read"), ("pull-requests", "read")),
     "issues/create-comment": (("issues", "write"), ("pull-requests", "write")),
     "issues/get-comment": (("issues", "read"), ("pull-requests", "read")),

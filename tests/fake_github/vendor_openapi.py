@@ -42,6 +42,7 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     f"{_REPO}/commits/{{ref}}/check-runs": ("get",),
     f"{_REPO}/compare/{{basehead}}": ("get",),
     f"{_REPO}/contents/{{path}}": ("get",),
+    f"{_REPO}/issues/comments": ("get",),
     f"{_REPO}/issues/comments/{{comment_id}}": ("get", "patch", "delete"),
     f"{_REPO}/issues/comments/{{comment_id}}/reactions": ("get", "post"),
     f"{_REPO}/issues/{{issue_number}}": ("get",),
