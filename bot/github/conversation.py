@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime
 
-from bot.github.client import ApiError, ApiModel, Client, NotFoundError
+from bot.github.client import ApiError, ApiModel, Client, GaveUpError, UnsettledError
 from bot.github.event import Id
 from bot.github.own_comments import Author, CommentRow
 
@@ -29,13 +29,19 @@ def command_comment(client: Client, comment: int) -> CommandComment:
 
 
 def react(client: Client, comment: int, reaction: Reaction) -> None:
-    """React to the command's comment; GitHub keeps one of each. Not worth failing for: a lost comment is let be."""
+    """React to the command's comment; GitHub keeps one of each.
+
+    Not worth failing for: what GitHub refuses for good (a comment that is gone, a locked conversation, a token that may
+    not) is let be. Raises ApiError where GitHub cannot answer for too long.
+    """
     path = client.path("issues", "comments", comment, "reactions")
 
     def step() -> bool:
         try:
             client.write("POST", path, {"content": reaction})
-        except NotFoundError:
+        except (UnsettledError, GaveUpError):
+            raise
+        except ApiError:
             return True
         return True
 

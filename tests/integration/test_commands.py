@@ -13,7 +13,7 @@ from fake_github.server import FakeGitHub
 from publishing import BASE, BOT, BRANCH, FORK, LEAST, WORKFLOW, Scene, at_once, set_up
 
 from bot.errors import OpDiffError
-from bot.github.client import Clock
+from bot.github.client import Client, Clock
 from bot.github.marker import read_marker, write_marker
 from bot.github.requested import Requested, requested_runs
 from bot.github.state import CommentState, Decision
@@ -370,6 +370,38 @@ def test_each_permission_of_command_is_needed(scene: Scene, missing: str) -> Non
     token.permissions = LEAST["command"] | {missing: "read"}
     with pytest.raises(OpDiffError, match="permissions"):
         scene.command(scene.comment("/opdiff accept 00000001 yes"))
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_command_whose_reactions_are_refused_is_followed_all_the_same(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """Such as on a locked conversation."""
+    refused: list[str] = []
+    write = Client.write
+
+    def refusing(client: Client, verb: str, path: str, body: Any = None) -> Any:
+        if path.endswith("/reactions"):
+            refused.append(body["content"])
+            raise client.refused(f"{verb} {path}", status, {}, "You can't do that")
+        return write(client, verb, path, body)
+
+    monkeypatch.setattr(Client, "write", refusing)
+    assert scene.command(scene.comment("/opdiff run add")).followed
+    assert [it.ops for it in decisions(scene)] == [("add",)]
+    assert len(scene.run.attempts) == 2
+    assert refused == ["eyes", "+1"]
+    assert not scene.command(scene.comment("/opdiff dance")).followed
+    assert "There is no command" in replies(scene)[0]
+
+
+def test_a_reaction_that_meets_a_limit_is_waited_for(scene: Scene) -> None:
+    """A limit is a 403 too."""
+    scene.github.fail("secondary-limit", path="/reactions", retry_after=70)
+    comment = scene.comment("/opdiff retry")
+    assert scene.command(comment).followed
+    assert reactions(comment) == ["eyes", "+1"]
+    assert 70 in scene.time.slept
 
 
 def test_a_plan_that_cannot_read_never_fails(scene: Scene) -> None:
