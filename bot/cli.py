@@ -13,7 +13,7 @@ from rich.markup import escape
 from typer.exceptions import Abort, Exit, TyperException
 
 from bot.cli_check import changes, check, merge, plan
-from bot.cli_github import command, outputs, publish, step_summary
+from bot.cli_github import command, outputs, precision, publish, step_summary
 from bot.cli_run import ops, replay, run
 from bot.errors import EXPECTED_ERRORS, disk_full_message, file_error_message
 from bot.exit_codes import ExitCode
@@ -43,6 +43,7 @@ for _command in (
     step_summary,
     publish,
     command,
+    precision,
 ):
     app.command()(_command)
 app.add_typer(envs_app, name="envs")

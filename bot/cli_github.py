@@ -1,4 +1,4 @@
-"""Commands of a job of GitHub Actions: ``outputs``, ``step-summary``, ``publish`` and ``command``. All are thin."""
+"""Commands of a job of GitHub Actions: ``outputs``, ``step-summary``, ``publish``, ``command`` and ``precision``. All are thin."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from bot.answer import CommandOptions, answer
+from bot.cli_options import JsonOption, plain_console, print_json
 from bot.github.check_report import report_in_folder
 from bot.github.outputs import output_lines
 from bot.github.step_summary import step_summary as step_summary_text
+from bot.precision import precision as count_precision
 from bot.publish import ARTIFACT_NAME, CHECK_WORKFLOW, PublishOptions
 from bot.publish import publish as publish_report
 from bot.report.escape import log_line
@@ -72,3 +74,21 @@ def command(
     """Follow a comment that begins with /opdiff. The token is in OPDIFF_GITHUB_TOKEN."""
     answered = answer(os.environ, CommandOptions(artifact_name, check_workflow))
     sys.stdout.write(f"{log_line(answered.note)}\n")
+
+
+def precision(
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="YYYY-MM-DD",
+            help="Only pull requests whose comment was changed from this day (UTC) on.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count over all pull requests how often people said that a verdict is wrong. The token is in OPDIFF_GITHUB_TOKEN."""
+    counted = count_precision(os.environ, since)
+    if as_json:
+        print_json(counted.to_json())
+    else:
+        counted.print(plain_console())

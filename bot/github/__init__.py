@@ -1,6 +1,6 @@
 """GitHub: events, pull requests, comments, check runs, artifacts, commands.
 
-The stories are :mod:`bot.publish` and :mod:`bot.answer`; this room has what they are made of:
+The stories are :mod:`bot.publish`, :mod:`bot.answer` and :mod:`bot.precision`; this room has what they are made of:
 
 - the job and the API: ``job``, ``event``, ``client``
 - what a run belongs to, asked of the API: ``workflow_run``, ``pull_request``, ``head_runs``, ``permission``,
@@ -12,4 +12,5 @@ The stories are :mod:`bot.publish` and :mod:`bot.answer`; this room has what the
 - what is written: ``sticky_comment`` and ``check_run``; ``own_comments``, ``marker`` and ``state`` are what the
   comment remembers, and what of it is believed
 - commands: ``command_text``, ``conversation``, ``command_answer``, ``rerun``; ``requested`` is what a plan reads of them
+- counted over all pull requests: ``given_verdicts``
 """

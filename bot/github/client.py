@@ -66,6 +66,10 @@ class NotFoundError(ApiError):
     """There is no such thing, or the token may not see it."""
 
 
+class TooManyPagesError(ApiError):
+    """A list is longer than is read."""
+
+
 class UnsettledError(ApiError):
     """The call failed and may be made again after ``wait`` seconds; whether a write was carried out is not known."""
 
@@ -145,7 +149,7 @@ class Client:
                 yield self.parse(model, item, path)
             if 'rel="next"' not in str(headers.get("link", "")):
                 return
-        raise ApiError(f"{path} has more than {MAX_PAGES} pages")
+        raise TooManyPagesError(f"{path} has more than {MAX_PAGES} pages")
 
     def write(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Write once. Raises UnsettledError when it may or may not have been carried out: use it within :meth:`settle`."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from bot.github.marker import fitted
 from bot.github.publication import Publication
-from bot.github.state import MAX_DECISIONS, MAX_SEEN, CommentState, Earlier, Seen
+from bot.github.state import MAX_DECISIONS, MAX_PAST, MAX_SEEN, CommentState, Earlier, Seen
+from bot.oracle.finding import Verdict
 from bot.report.results import FindingRow, Results
 from bot.report.standing import is_whole, standing
 
@@ -87,6 +90,7 @@ def next_state(publication: Publication) -> CommentState:
             seen_left_out=left_out,
             decisions=previous.decisions[-MAX_DECISIONS:],
             earlier=_earlier(previous),
+            past=_past(previous, seen),
         )
     )
 
@@ -105,7 +109,22 @@ def compared_with(state: CommentState, run: tuple[int, int]) -> CommentState:
         seen=earlier.seen,
         seen_left_out=earlier.seen_left_out,
         decisions=state.decisions,
+        past=state.past,
     )
+
+
+def _past(previous: CommentState, seen: Sequence[Seen]) -> dict[Verdict, int]:
+    """The counts of the report before, and what is remembered no longer: it was in the one before that alone.
+
+    Decisions remember theirs. A publish that is done again is compared with a state that has none before it
+    (:func:`compared_with`), so that it counts nothing twice.
+    """
+    kept = {(row.fingerprint, row.verdict) for row in (*previous.seen, *seen)}
+    kept |= {(said.fingerprint, said.verdict) for said in previous.decisions if said.verdict}
+    past = Counter(previous.past)
+    for row in previous.earlier.seen if previous.earlier is not None else ():
+        past[row.verdict] += (row.fingerprint, row.verdict) not in kept
+    return {verdict: min(count, MAX_PAST) for verdict, count in past.items() if count}
 
 
 def _earlier(previous: CommentState) -> Earlier | None:

@@ -16,6 +16,7 @@ STATE_VERSION: Final = 1
 MAX_SEEN: Final = 300
 MAX_DECISIONS: Final = 200
 MAX_REASON: Final = 300
+MAX_PAST: Final = 1_000_000
 
 Verb = Literal["run", "retry", "ignore", "accept", "wrong", "draft"]
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{8,64}$")]
@@ -78,3 +79,6 @@ class CommentState(_Model):
     decisions: tuple[Decision, ...] = Field(default=(), max_length=MAX_DECISIONS)
     earlier: Earlier | None = None
     """Null before the second report."""
+    past: dict[Verdict, Annotated[int, Field(gt=0, le=MAX_PAST)]] = {}
+    """How many findings of each verdict older reports had that are in neither report now and were not said to be wrong:
+    with them all verdicts that were ever given on the pull request are counted."""

@@ -46,6 +46,7 @@ LEAST: dict[str, dict[str, Level]] = {
     },
     "command": {"actions": "write", "contents": "read", "pull-requests": "write"},
     "plan": {"contents": "read", "pull-requests": "read"},
+    "precision": {"pull-requests": "read"},
 }
 """The least that each command's token needs: what docs/action.md and the workflows say."""
 

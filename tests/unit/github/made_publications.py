@@ -13,7 +13,7 @@ from cmarkgfm.cmark import Options
 from hypothesis import strategies as st
 
 from bot.github.publication import Publication
-from bot.github.state import CommentState, Decision, Earlier, Seen
+from bot.github.state import MAX_PAST, CommentState, Decision, Earlier, Seen
 from bot.oracle.finding import Confidence, FindingStatus, Kind, Verdict
 from bot.report.results import (
     ChangedOpRow,
@@ -156,7 +156,7 @@ earlier = st.builds(
 states = st.builds(
     CommentState, head=st.none() | st.sampled_from([HEAD, BASE]), run=st.integers(0, 2**53), seen=few(seen),
     seen_left_out=st.integers(0, 5_000), decisions=few(decision),
-    earlier=st.none() | earlier,
+    earlier=st.none() | earlier, past=st.dictionaries(words(Verdict), st.integers(1, MAX_PAST)),
 )  # fmt: skip
 
 
