@@ -20,7 +20,8 @@ mkdir -p "$cache"
 container=""   # what the engine runs now
 child=""       # the process that is waited for
 stop_token=""  # while the runner takes no commands from what is printed
-label="opdiff.runner=${RUNNER_NAME:-}:$RUNNER_TEMP" # one job at a time
+# One job at a time has this. A digest, since an engine reads quotes and commas in a filter.
+label="opdiff.runner=$(sha256sum <<<"${RUNNER_NAME:-}:$RUNNER_TEMP" | cut -c 1-32)"
 api_network="${OPDIFF_API_NETWORK:-bridge}"     # host, where only the runner's own network reaches the server
 check_network="${OPDIFF_CHECK_NETWORK:-bridge}" # none, where the image has every environment
 
