@@ -103,6 +103,15 @@ def test_findings_that_later_pushes_fixed_were_given_all_the_same(scene: Scene) 
     assert rows(count(scene)) == {"candidate": (4, 1, 0.75), "all": (4, 1, 0.75)}
 
 
+def test_a_finding_that_comes_back_is_given_once(scene: Scene) -> None:
+    scene.publish(scene.check_again(findings=1))
+    scene.publish(scene.check_again(findings=0))
+    scene.publish(scene.check_again(findings=1))
+    scene.publish(scene.check_again(findings=0))
+    scene.publish(scene.check_again(findings=0))
+    assert rows(count(scene)) == {"candidate": (1, 0, 1.0), "all": (1, 0, 1.0)}
+
+
 def test_pull_requests_add_up_by_verdict(scene: Scene) -> None:
     two, three, quiet = (new_pull(scene, name) for name in ("two", "three", "quiet"))
     # 1: a finding whose verdict changed; the first one was said to be wrong, by two people.
@@ -224,6 +233,13 @@ def test_only_what_somebody_who_may_write_says_counts(scene: Scene, body: str, a
     assert rows(count(scene))["all"] == (1, 0, 1.0)
 
 
+def test_another_command_that_a_marker_gives_a_verdict_says_nothing_of_it(scene: Scene) -> None:
+    comment = scene.comment("/opdiff accept 00000001 it is meant")
+    decision = wrong(comment, 1, "candidate").model_copy(update={"verb": "accept"})
+    report(scene, 1, seen(1, "candidate"), decisions=(decision,))
+    assert rows(count(scene))["all"] == (1, 0, 1.0)
+
+
 def test_a_deleted_command_and_one_of_another_pull_request_do_not_count(scene: Scene) -> None:
     elsewhere = scene.state.add_comment(
         BASE, new_pull(scene, "two"), "maintainer", "/opdiff wrong 00000001 there"
@@ -244,6 +260,8 @@ def test_other_accounts_issues_and_later_markers_are_not_believed(scene: Scene) 
     report(scene, issue.number, seen(4, "both"))
     quoted = report(scene, new_pull(scene, "three"), seen(5, "both"))
     quoted.body += "\nend"
+    command = report(scene, new_pull(scene, "four"), seen(6, "both"), login="stranger")
+    command.body = f"/opdiff retry\n{command.body}"
     assert rows(count(scene)) == {"candidate": (1, 0, 1.0), "all": (1, 0, 1.0)}
 
 

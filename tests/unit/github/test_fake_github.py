@@ -232,6 +232,25 @@ def test_an_edit_is_seen_by_its_time(scene: FakeGitHub) -> None:
     assert comment.created_at == datetime(2026, 1, 1, tzinfo=UTC)
 
 
+def test_the_comments_of_a_repository_are_those_of_all_issues_in_order(scene: FakeGitHub) -> None:
+    state = scene.state
+    issue = state.add_issue(BASE, "an issue", author="maintainer")
+    for number, created, updated in ((1, 30, 30), (issue.number, 10, 40), (1, 20, 20)):
+        comment = state.add_comment(BASE, number, "maintainer", f"{len(state.comments)}")
+        comment.created_at = datetime.fromtimestamp(created, UTC)
+        comment.updated_at = datetime.fromtimestamp(updated, UTC)
+
+    def listed(**query: str) -> str:
+        answer = requests.get(f"{scene.url}/repos/{BASE}/issues/comments", query, headers=headers())
+        return "".join(it["body"] for it in answer.json())
+
+    assert listed() == listed(direction="desc") == "012"
+    assert listed(sort="created", direction="asc") == "120"
+    assert listed(sort="created", direction="desc") == "021"
+    assert listed(sort="updated", direction="asc") == "201"
+    assert listed(since="1970-01-01T00:00:30Z") == "01"
+
+
 @pytest.mark.parametrize(("length", "status"), [(65_536, 201), (65_537, 422)])
 def test_the_longest_comment(scene: FakeGitHub, length: int, status: int) -> None:
     answer = requests.post(
