@@ -188,21 +188,28 @@ opdiff() {
 
 # --- arguments ------------------------------------------------------------------------------------------------------
 
-# What the checkout holds is the pull request's own, and decides nothing.
+# What the checkout holds is the pull request's own, and decides nothing: only a file that git says is untracked is not.
+# Git does not say so of what lies in a submodule or another nested repository, behind a tracked link, or where it fails.
 refuse_own_configuration() {
-  if [[ "$GITHUB_EVENT_NAME" == pull_request* ]] &&
-    git -c safe.directory='*' -C "$checkout" ls-files --error-unmatch -- "$1" >/dev/null 2>&1; then
-    fail "config: $OPDIFF_CONFIG is a file of the checkout, which a pull request can change: leave config empty (the base commit's is read), or check another repository out beside it"
-  fi
+  [[ "$GITHUB_EVENT_NAME" == pull_request* ]] || return 0
+  local root file
+  local -a git=(git -c safe.directory='*' --literal-pathspecs -C "$checkout")
+  root="$("${git[@]}" rev-parse --show-toplevel 2>/dev/null)" || root="$checkout"
+  for file in "$@"; do
+    [[ "$file" == "$root"/* || "$file" == "$checkout"/* ]] || continue
+    "${git[@]}" ls-files --others --error-unmatch -- "$file" >/dev/null 2>&1 ||
+      fail "config: $OPDIFF_CONFIG lies in the checkout, which a pull request can change: leave config empty (the base commit's is read), or check another repository out beside it"
+  done
 }
 
 change_arguments() {
   arguments=(--repo "$checkout" --event "$GITHUB_EVENT_PATH" --event-name "$GITHUB_EVENT_NAME")
   [[ -z "$OPDIFF_FRAMEWORK" ]] || arguments+=(--framework "$OPDIFF_FRAMEWORK")
   if [[ -n "$OPDIFF_CONFIG" ]]; then
-    local file
+    local file named
     file="$(realpath -m -- "$workspace/$OPDIFF_CONFIG")"
-    refuse_own_configuration "$file"
+    named="$(realpath -ms -- "$(realpath -m -- "$workspace")/$OPDIFF_CONFIG")" # with the links that lead to the file
+    refuse_own_configuration "$file" "$named"
     arguments+=(--config "$file")
   fi
   [[ -z "$OPDIFF_DEVICES" ]] || arguments+=(--device "$OPDIFF_DEVICES")

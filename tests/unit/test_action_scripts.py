@@ -239,6 +239,77 @@ def test_a_pull_request_does_not_bring_its_own_configuration(
     assert ("::error" in printed) == refused
 
 
+def made_nested(workspace: Path) -> None:
+    """A checkout with a submodule, another repository, and tracked links, all of them with a configuration in reach."""
+    (workspace / "opdiff.yml").write_text("version: 1\n")
+    (workspace / "link.yml").symlink_to("../elsewhere.yml")
+    (workspace / "folder").symlink_to("..")
+    (workspace.parent / "elsewhere.yml").write_text("version: 1\n")
+    own = [
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.org",
+        "-c",
+        "protocol.file.allow=always",
+    ]
+
+    def git(folder: Path, *words: str) -> None:
+        subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True)
+
+    git(workspace, "init", "--quiet")
+    for nested in ("nested", "empty"):
+        (workspace / nested).mkdir()
+        (workspace / nested / "opdiff.yml").write_text("version: 1\n")
+        git(workspace / nested, "init", "--quiet")
+    git(workspace / "nested", "add", "opdiff.yml")
+    git(workspace / "nested", "commit", "--quiet", "--message", "x")
+    git(workspace, "submodule", "add", "./nested", "module")
+    git(workspace, "add", "opdiff.yml", "link.yml", "folder")
+    git(workspace, "commit", "--quiet", "--message", "x")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "module/opdiff.yml",
+        "nested/opdiff.yml",
+        "empty/opdiff.yml",
+        "link.yml",
+        "folder/elsewhere.yml",
+        ".git/config",
+        "no-such.yml",
+    ],
+)
+def test_only_what_git_calls_untracked_is_taken_from_the_checkout(
+    runner: Runner, config: str
+) -> None:
+    made_nested(runner.root / "workspace")
+    code, printed = runner.run("run.sh", OPDIFF_CONFIG=config, GITHUB_EVENT_NAME="pull_request")
+    assert (code, "::error" in printed) == (1, True)
+    assert "lies in the checkout" in printed
+
+
+def test_nothing_is_taken_from_a_checkout_of_which_git_says_nothing(runner: Runner) -> None:
+    (runner.root / "workspace" / "opdiff.yml").write_text("version: 1\n")
+    code, printed = runner.run(
+        "run.sh", OPDIFF_CONFIG="opdiff.yml", GITHUB_EVENT_NAME="pull_request"
+    )
+    assert (code, "lies in the checkout" in printed) == (1, True)
+
+
+def test_a_configuration_of_another_checkout_is_taken(runner: Runner) -> None:
+    workspace = runner.root / "workspace"
+    for name in ("theirs", "ours"):
+        (workspace / name).mkdir()
+        subprocess.run(["git", "init", "--quiet"], cwd=workspace / name, check=True)
+    (workspace / "ours" / "opdiff.yml").write_text("version: 1\n")
+    subprocess.run(["git", "add", "opdiff.yml"], cwd=workspace / "ours", check=True)
+    runner.run("run.sh", OPDIFF_PATH="theirs", OPDIFF_CONFIG="ours/opdiff.yml")
+    expected = f"--config {workspace / 'ours' / 'opdiff.yml'} "
+    assert expected in runner.line("exec", "--prepare-only")
+
+
 def test_a_configuration_beside_the_checkout_is_taken(runner: Runner) -> None:
     workspace = runner.root / "workspace"
     subprocess.run(["git", "init", "--quiet"], cwd=workspace, check=True)
