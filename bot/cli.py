@@ -15,7 +15,12 @@ from typer.exceptions import Abort, Exit, TyperException
 from bot.cli_check import changes, check, merge, plan
 from bot.cli_github import command, outputs, precision, publish, step_summary
 from bot.cli_run import ops, replay, run
-from bot.errors import EXPECTED_ERRORS, disk_full_message, file_error_message
+from bot.errors import (
+    EXPECTED_ERRORS,
+    InterruptedRunError,
+    disk_full_message,
+    file_error_message,
+)
 from bot.exit_codes import ExitCode
 from bot.report.escape import log_line
 from bot.targets.envs_cli import app as envs_app
@@ -69,6 +74,9 @@ def _exit_code(command: Callable[[], Any]) -> int:
         return ExitCode.INCOMPLETE
     except (KeyboardInterrupt, Abort):
         code = TYPER_INTERRUPTED
+    except InterruptedRunError as stop:
+        error.print(escape(_one_line(stop)))
+        return ExitCode.INCOMPLETE
     except EXPECTED_ERRORS as problem:
         error.print(f"error: {escape(_one_line(problem))}")
         return ExitCode.INCOMPLETE
@@ -81,7 +89,7 @@ def _exit_code(command: Callable[[], Any]) -> int:
         )
         return ExitCode.INCOMPLETE
     if code == TYPER_INTERRUPTED:
-        error.print("interrupted; what was measured is kept: go on with opdiff run --resume DIR")
+        error.print("interrupted")
         return ExitCode.INCOMPLETE
     return code if isinstance(code, int) else ExitCode.CLEAN
 

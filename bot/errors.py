@@ -9,6 +9,10 @@ class OpDiffError(Exception):
     """The job cannot be done; the message is one line for the user. The command exits with 1."""
 
 
+class InterruptedRunError(OpDiffError):
+    """A run was interrupted (Ctrl-C, SIGTERM); the message says what is kept, and how to go on."""
+
+
 EXPECTED_ERRORS: tuple[type[Exception], ...] = (OpDiffError, ValueError)
 """What rooms raise on bad input: their own ValueError subclasses (TargetError, ProgramError, ...) and OpDiffError."""
 

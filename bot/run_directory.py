@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -25,7 +26,7 @@ from typing import Any, BinaryIO, cast
 from pydantic import TypeAdapter, ValidationError
 
 from bot.atomic_file import write_atomically
-from bot.errors import OpDiffError
+from bot.errors import InterruptedRunError, OpDiffError
 from bot.oracle.counts import Counts, TargetStatus
 from bot.oracle.finding import Mismatch
 from bot.plan import PLAN_VERSION, Plan
@@ -209,10 +210,17 @@ class RunDirectory:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
-        if self._replaces and kind is not None and issubclass(kind, KeyboardInterrupt):
-            raise OpDiffError(
+        if kind is None or not issubclass(kind, KeyboardInterrupt):
+            return
+        if self._replaces:
+            raise InterruptedRunError(
                 f"interrupted before anything ran; {self.path} still holds the older run"
             ) from None
+        paths = " --allow-paths" if self.plan.paths else ""
+        raise InterruptedRunError(
+            "interrupted; what was measured is kept: go on with "
+            f"opdiff run --resume {shlex.quote(str(self.path))}{paths}"
+        ) from None
 
 
 def _is_plan(file: Path) -> bool:

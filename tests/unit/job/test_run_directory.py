@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.atomic_file import write_atomically
-from bot.errors import OpDiffError
+from bot.errors import InterruptedRunError, OpDiffError
 from bot.oracle.counts import Counts, TargetStatus
 from bot.oracle.finding import Difference, Mismatch, Observation
 from bot.plan import Plan, PlannedTarget
@@ -359,9 +359,16 @@ def test_ctrl_c_before_anything_ran_says_what_is_in_the_folder(older: Path) -> N
 
 
 def test_ctrl_c_in_a_new_folder_can_be_resumed(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), RunDirectory.create(tmp_path / "run", PLAN):
+    folder = tmp_path / "my run"
+    with (
+        pytest.raises(InterruptedRunError) as caught,
+        RunDirectory.create(folder, PLAN),
+    ):
         raise KeyboardInterrupt
-    with RunDirectory.resume(tmp_path / "run") as directory:
+    assert str(caught.value) == (
+        f"interrupted; what was measured is kept: go on with opdiff run --resume '{folder}'"
+    )
+    with RunDirectory.resume(folder) as directory:
         assert directory.plan == PLAN
 
 
