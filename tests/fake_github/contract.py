@@ -59,7 +59,7 @@ class Contract:
     """The vendored description, loaded. Its verdict is a text that says what is wrong, or None."""
 
     def __init__(self, description: dict[str, Any]) -> None:
-        self.description = _as_meant(description)
+        self.description = _with_deleted_forks(_as_meant(description))
         self._openapi = OpenAPI.from_dict(self.description)
         self._verdicts: dict[bytes, str | None] = {}
         self._routes = list(self._compile())
@@ -203,6 +203,22 @@ def _as_meant(node: Any) -> Any:
     if node.get("nullable") is True and isinstance(values, list) and None not in values:
         meant["enum"] = [*values, None]
     return meant
+
+
+def _with_deleted_forks(description: dict[str, Any]) -> dict[str, Any]:
+    """The description with null where GitHub answers null for a fork that was deleted.
+
+    It lacks it: issues 1586 (a run's ``head_repository``) and 1811 (a pull request's ``head.repo``)
+    of github/rest-api-description; GitHub's webhooks are described with it.
+    """
+    schemas = description["components"]["schemas"]
+    heads = [schemas[it]["properties"]["head"] for it in ("pull-request", "pull-request-simple")]
+    for place, name, whole in (
+        *((head["properties"], "repo", "repository") for head in heads),
+        (schemas["workflow-run"]["properties"], "head_repository", "minimal-repository"),
+    ):
+        place[name] = schemas[whole] | {"nullable": True}
+    return description
 
 
 def _parameters_last(template: str) -> tuple[int, str]:

@@ -190,7 +190,10 @@ class Attempt(Model):
 
 
 class WorkflowRun(Model):
-    """A run of a workflow; ``attempts`` holds all of them, the current one last."""
+    """A run of a workflow; ``attempts`` holds all of them, the current one last.
+
+    ``head_repository`` is None when the fork was deleted.
+    """
 
     id: int
     repository: str
@@ -199,7 +202,7 @@ class WorkflowRun(Model):
     name: str
     event: str
     run_number: int
-    head_repository: str
+    head_repository: str | None
     head_branch: str | None
     head_sha: str
     actor: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model import Annotation, Artifact, CheckRun, WorkflowRun
+from .model import Annotation, Artifact, CheckRun, Repository, WorkflowRun
 from .render_accounts import Json, when
 from .render_conversations import ConversationRenderer
 
@@ -72,7 +72,7 @@ class Renderer(ConversationRenderer):
         attempt = run.attempts[number - 1]
         url = f"{self.repository_url(run.repository)}/actions/runs/{run.id}"
         commit = self.state.commits[run.head_sha]
-        head = self.state.repository(run.head_repository)
+        head = self._head(run)
         identity = {"name": commit.author, "email": f"{commit.author}@users.noreply.github.com"}
         repository = self.state.repository(run.repository)
         linked = [self.state.pull(run.repository, it) for it in run.pull_requests] if pulls else []
@@ -100,8 +100,8 @@ class Renderer(ConversationRenderer):
                 "author": identity,
                 "committer": identity,
             },
-            "head_repository": self.repository(head, "minimal-repository"),
-            "head_repository_id": head.id,
+            "head_repository": self.repository(head, "minimal-repository") if head else None,
+            **({"head_repository_id": head.id} if head else {}),
             "repository": self.repository(repository, "minimal-repository"),
             "actor": self.user(run.actor),
             "triggering_actor": self.user(run.actor),
@@ -116,6 +116,9 @@ class Renderer(ConversationRenderer):
             "rerun_url": f"{url}/rerun",
         }
         return self.filler.filled("workflow-run", values, url)
+
+    def _head(self, run: WorkflowRun) -> Repository | None:
+        return self.state.repository(run.head_repository) if run.head_repository else None
 
     def job(self, run: WorkflowRun, number: int, name: str, conclusion: str) -> Json:
         """A job of a run that is over; ``number`` counts from 1."""
@@ -143,6 +146,7 @@ class Renderer(ConversationRenderer):
         """An artifact."""
         url = f"{self.repository_url(artifact.repository)}/actions/artifacts/{artifact.id}"
         run = self.state.run(artifact.repository, artifact.run_id)
+        head = self._head(run)
         return {
             "id": artifact.id,
             "node_id": f"ART_{artifact.id}",
@@ -158,8 +162,8 @@ class Renderer(ConversationRenderer):
             "workflow_run": {
                 "id": run.id,
                 "repository_id": self.state.repository(run.repository).id,
-                "head_repository_id": self.state.repository(run.head_repository).id,
                 "head_branch": run.head_branch,
                 "head_sha": run.head_sha,
+                **({"head_repository_id": head.id} if head else {}),
             },
         }
