@@ -11,6 +11,7 @@ import typer
 
 from bot.answer import CommandOptions, answer
 from bot.cli_options import JsonOption, plain_console, print_json
+from bot.errors import OpDiffError
 from bot.github.check_report import report_in_folder
 from bot.github.outputs import output_lines
 from bot.github.step_summary import step_summary as step_summary_text
@@ -63,9 +64,11 @@ def publish(
     """Publish what the check stage found: comment and check run. The token is in OPDIFF_GITHUB_TOKEN."""
     options = PublishOptions(out, report, artifact_name, check_workflow, pr_comment, check_run)
     published = publish_report(os.environ, options)
-    sys.stderr.write(f"{log_line(published.note)}\n")
     for line in published.output_lines():
         sys.stdout.write(f"{line}\n")
+    if published.failure:
+        raise OpDiffError(f"{published.note}; {published.failure}")
+    sys.stderr.write(f"{log_line(published.note)}\n")
 
 
 def command(

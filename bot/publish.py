@@ -56,13 +56,17 @@ class PublishOptions:
 
 @dataclass(frozen=True)
 class Published:
-    """What was posted. ``results`` is None for a broken run, and where nothing was posted; ``note`` is one line."""
+    """What was posted. ``results`` is None for a broken run, and where nothing was posted; ``note`` is one line.
+
+    ``failure`` is one line on what this job could not do though it posted: the command fails then.
+    """
 
     note: str
     results: Results | None = None
     out: Path | None = None
     broken: str = ""
     comment_url: str = ""
+    failure: str = ""
 
     def output_lines(self) -> list[str]:
         """``name=value`` lines for ``$GITHUB_OUTPUT``; a broken run's result is ``incomplete``."""
@@ -87,12 +91,28 @@ class _Subject:
 
 @dataclass(frozen=True)
 class _Report:
-    """The report that this stage wrote anew, or in ``broken`` one line on why there is none."""
+    """The report that this stage wrote anew, or in ``broken`` one line on why there is none.
+
+    ``failure`` is that line for the job's own log, where it is this job that failed and not the check.
+    """
 
     written: WrittenReport | None = None
     config: Config = field(default_factory=Config)
     drafts: Mapping[str, str] = field(default_factory=dict[str, str])
     broken: str = ""
+    failure: str = ""
+
+
+class _UnwrittenError(OpDiffError):
+    """The report cannot be written: what the comment says of it is in ``said``, without the machine's paths."""
+
+    def __init__(self, out: Path, error: OSError) -> None:
+        why = error.strerror or type(error).__name__
+        super().__init__(
+            f"the report cannot be written below {out}: {why}; "
+            "make room there or name another place, and run the job again"
+        )
+        self.said = f"the publishing job could not write its report ({why})"
 
 
 def publish(
@@ -126,7 +146,7 @@ def _publish(client: Client, job: Job, subject: _Subject, options: PublishOption
     def publication(state: CommentState) -> Publication:
         return _publication(subject, job, report, state, today)
 
-    return _post(client, subject, login, options, publication, previous)
+    return _post(client, subject, login, options, publication, previous, report.failure)
 
 
 def _subject(client: Client, job: Job, options: PublishOptions) -> _Subject:
@@ -176,10 +196,20 @@ def _report(
         run_report = subject.read()
         check_belongs(client, run_report.results, subject.pull)
         judged = apply_config(run_report.results, config, decisions, today)
-        written = write_report(out, judged, run_report.bundles())
+        written = _written(out, judged, run_report)
+    except _UnwrittenError as error:
+        return _Report(broken=error.said, failure=str(error))
     except (BrokenReportError, ConfigError, ValueError) as error:
         return _Report(broken=str(error))
     return _Report(written, config, _drafts(written))
+
+
+def _written(out: Path, judged: Results, run_report: RunReport) -> WrittenReport:
+    """The report, written anew. Raises _UnwrittenError, ValueError."""
+    try:
+        return write_report(out, judged, run_report.bundles())
+    except OSError as error:
+        raise _UnwrittenError(out, error) from None
 
 
 def _drafts(written: WrittenReport) -> dict[str, str]:
@@ -225,8 +255,9 @@ def _post(
     options: PublishOptions,
     publication: Callable[[CommentState], Publication],
     previous: CommentState,
+    failure: str,
 ) -> Published:
-    """Post check run and comment; when one cannot be posted the other is all the same. Raises ApiError."""
+    """Post check run and comment; when one cannot be posted the other is all the same. Raises OpDiffError."""
     said = publication(previous)
     failures: list[ApiError] = []
     check_run = comment = Posted()
@@ -249,13 +280,14 @@ def _post(
         except ApiError as error:
             failures.append(error)
     if failures:
-        raise OpDiffError("; ".join(map(str, failures)))
+        raise OpDiffError("; ".join(filter(None, (failure, *map(str, failures)))))
     return Published(
         note=_note(said, comment, check_run),
         results=said.results,
         out=options.out if said.results is not None else None,
         broken=said.broken,
         comment_url=comment.url,
+        failure=failure,
     )
 
 

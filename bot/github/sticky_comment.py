@@ -191,6 +191,8 @@ def _moved_on(client: Client, before: PullRequest) -> str:
     pull = pull_request(client, before.number)
     if pull.state != "open":
         return "the pull request is no longer open"
+    if (pull.head.repo is None) != (before.head.repo is None):
+        return "the repository of the head branch is gone"
     if pull.head.sha != before.head.sha:
         return f"the head has moved on from {before.head.sha[:12]} to {pull.head.sha[:12]}"
     return ""

@@ -68,6 +68,11 @@ class Time:
             self._now += seconds
             self.slept.append(seconds)
 
+    def pass_by(self, seconds: float) -> None:
+        """Time that something else takes."""
+        with self._lock:
+            self._now += seconds
+
     def utc(self) -> datetime:
         return datetime.fromtimestamp(self.now(), UTC).replace(microsecond=0)
 
