@@ -40,6 +40,7 @@ from bot.github.pull_request import PullRequest, pull_request
 from bot.github.rerun import rerun
 from bot.github.state import CommentState, Decision, Seen, Verb
 from bot.github.sticky_comment import own_login, read_sticky_comment, record_decision
+from bot.known_names import is_known_op, near_ops
 from bot.publish import ARTIFACT_NAME, CHECK_WORKFLOW
 from bot.report.repro_script import script_if_any
 from bot.report.upstream import new_issue_url
@@ -151,6 +152,10 @@ def _asked(client: Client, event: IssueCommentEvent, login: str, options: Comman
         raise _RefusedError("confused", "the comment is no command")
     if isinstance(command, CommandError):
         raise _RefusedError("confused", "the command is not understood", command.message)
+    unknown = [name for name in command.ops if not is_known_op(name)]
+    if unknown:
+        said = command_answer.unknown_op(unknown[0], near_ops(unknown[0]))
+        raise _RefusedError("confused", "nobody knows an op that it names", said)
     pull = pull_request(client, event.issue.number)
     if pull.state != "open":
         raise _RefusedError("-1", "the pull request is closed", "The pull request is closed.")

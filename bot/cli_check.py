@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -43,7 +44,8 @@ from bot.config import MAX_BUDGET
 from bot.errors import OpDiffError
 from bot.github.event import AllOps, Revisions, read_event, revisions_of
 from bot.github.requested import Requested, requested_runs
-from bot.op_rules import asked_ops
+from bot.github.state import is_fingerprint
+from bot.op_rules import check_asked, known_of
 from bot.plan import MAX_SEED, ChangeSource
 from bot.report.escape import log_line
 from bot.report.results import FailOn
@@ -52,6 +54,9 @@ from bot.shards.merge import merge as merge_reports
 from bot.shards.reports import MAX_FOLDERS
 from bot.shards.split import MAX_SHARDS
 from bot.subject import open_changes
+from bot.targets.checked_spec import check_candidate, check_target
+from bot.targets.recipes import load_recipes
+from bot.targets.target import TargetError
 
 ConfigOption = Annotated[
     Path | None,
@@ -122,7 +127,7 @@ def asked_request(
         source=absolute(source),
     )
     ops = split_commas(op)
-    asked_ops(ops)
+    check_asked(ops)
     return CheckRequest(
         change, config=config, ops=ops, every=every, pull_request=pull_request, arguments=arguments()
     )  # fmt: skip
@@ -185,6 +190,7 @@ def check(
 ) -> None:
     """Check a pull request: run the ops that it changes on candidate, baseline and peers."""
     asked = asked_devices(device)
+    _check_specs(candidate, baseline, peer or ())
     request = replace(
         asked_request(
             repo=repo, base=base, head=head, patch=patch, source=source, framework=framework,
@@ -213,6 +219,20 @@ def check(
     if as_json and len(devices) > 1:  # one document all the same: a list, by device
         print_json([json.loads((folder / "results.json").read_bytes()) for folder in folders])
     raise typer.Exit(max(codes, default=0))
+
+
+def _check_specs(candidate: str | None, baseline: str | None, peers: Sequence[str]) -> None:
+    """Refuse specs that can never be made, before the diff is read. Raises OpDiffError."""
+    recipes = load_recipes()
+    checks = [("--candidate", check_candidate, candidate), ("--baseline", check_target, baseline)]
+    checks += [("--peer", check_target, one) for one in peers]
+    for option, check_spec, spec in checks:
+        if spec is None:
+            continue
+        try:
+            check_spec(spec, recipes)
+        except TargetError as error:
+            raise OpDiffError(f"{option}: {error}") from None
 
 
 def plan(
@@ -249,7 +269,9 @@ def plan(
         pull_request=pull_request,
     )  # fmt: skip
     requested = _requested(request) if event is not None else Requested()
-    asked = tuple(dict.fromkeys((*request.ops, *requested.ops)))
+    known, unknown = known_of(requested.ops)
+    asked = tuple(dict.fromkeys((*request.ops, *known)))
+    said = [note for note in (requested.note, *unknown) if note]
     subject = find_subject(replace(request, ops=asked))
     planned = plan_shards(
         subject,
@@ -258,12 +280,12 @@ def plan(
         budget=requested.budget or budget,
         asked=asked,
         pull_request=request.pull_request,
-        notes=[requested.note] if requested.note else [],
+        notes=said,
         accepted=requested.accepted,
     )
     if github_output:
         sys.stdout.write("".join(f"{line}\n" for line in planned.output_lines()))
-        for note in planned.notes[:1] if requested.note else ():
+        for note in said:
             Console(stderr=True, highlight=False).print(escape(log_line(note)))
     elif as_json:
         print_json(planned.to_json())
@@ -300,7 +322,13 @@ def merge(
     as_json: JsonOption = False,
 ) -> None:
     """Merge the reports of shards into one, and say which are lost or broken."""
-    results = merge_reports(folder, expected, out, fail_on, split_commas(accept))
+    accepted = tuple(part.strip() for part in split_commas(accept) if part.strip())
+    for fingerprint in accepted:
+        if not is_fingerprint(fingerprint):
+            raise OpDiffError(
+                f"--accept {fingerprint[:80]!a} is no finding's fingerprint, as reports show it: 8 to 64 of 0-9 and a-f"
+            )
+    results = merge_reports(folder, expected, out, fail_on, accepted)
     show(results, out, as_json)
     raise typer.Exit(results.exit_code)
 

@@ -26,12 +26,15 @@ from pydantic import (
 from bot.errors import OpDiffError
 from bot.failing import result_of
 from bot.github.state import Decision, Fingerprint
+from bot.known_names import check_op_name
 from bot.oracle.finding import Kind, Verdict
 from bot.path_globs import check_glob
 from bot.report.results import FailOn, FindingRow, Results
 from bot.report.rows import clip, note_rows
 from bot.shards.split import MAX_SHARDS
-from bot.targets.target import DEVICES, parse_target
+from bot.targets.checked_spec import check_candidate, check_target
+from bot.targets.recipes import load_recipes
+from bot.targets.target import DEVICES
 from bot.yaml_lines import YamlError, parse_yaml
 
 CONFIG_PATH: Final = ".github/opdiff.yml"
@@ -52,8 +55,18 @@ def _split(value: Any) -> Any:
 
 
 def _spec(spec: str) -> str:
-    parse_target(spec)
+    check_target(spec, load_recipes())
     return spec
+
+
+def _candidate(spec: str) -> str:
+    check_candidate(spec, load_recipes())
+    return spec
+
+
+def _op_name(name: str) -> str:
+    check_op_name(name)
+    return name
 
 
 def known_device(device: str) -> str:
@@ -79,6 +92,7 @@ def _not_blank(text: str) -> str:
 
 Word = Annotated[str, Field(min_length=1, max_length=100)]
 Spec = Annotated[str, Field(min_length=1, max_length=500)]
+CandidateSpec = Annotated[Spec, AfterValidator(_candidate)]
 TargetSpec = Annotated[Spec, AfterValidator(_spec)]
 Device = Annotated[Word, AfterValidator(known_device)]
 Devices = Annotated[
@@ -88,7 +102,7 @@ Devices = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 OpPattern = Annotated[str, Field(pattern=r"^[A-Za-z_*?][A-Za-z0-9_.*?]{0,199}$")]
-OpName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")]
+OpName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$"), AfterValidator(_op_name)]
 Glob = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(check_glob)]
 Reason = Annotated[str, Field(max_length=500), AfterValidator(_not_blank)]
 
@@ -109,7 +123,9 @@ class OpRule(_Model):
     paths: Annotated[tuple[Glob, ...], Field(min_length=1, max_length=100)]
     """Files, from the repository's root: `*` and `?` stay inside a folder, `**` crosses folders."""
     ops: Annotated[tuple[OpName, ...], Field(max_length=200)]
-    """The ops to test beside those that are proven; an empty list states that such a file changes no op."""
+    """The ops to test beside those that are proven; an empty list states that such a file changes no op.
+
+    A name that nobody knows is refused, unless it is one of another framework's own, as `oneflow.nn.FusedBatchNorm2d`."""
 
 
 class IgnoreRule(_Model):
@@ -151,7 +167,7 @@ class Config(_Model):
     """The version of this format: 1. Required."""
     framework: Word | None = None
     """The framework of this repository: `torch` or `oneflow`; else found from the tree."""
-    candidate: Spec | None = None
+    candidate: CandidateSpec | None = None
     """`overlay`, a requirement, a wheel's path or glob, or `python=/path`."""
     baseline: TargetSpec | None = None
     """The same framework without the change, such as `torch==2.13.0`."""

@@ -12,7 +12,9 @@ from bot.changes.changeset import ChangedFile
 from bot.changes.file_text import printable_path
 from bot.config import CONFIG_PATH, OpRule
 from bot.errors import OpDiffError
+from bot.known_names import check_op_name
 from bot.path_globs import glob_matches
+from bot.programs.op_index import UnknownOpError
 from bot.shards.costs import known_op
 
 STATED: Final = f"stated in {CONFIG_PATH}"
@@ -76,6 +78,29 @@ def asked_ops(asked: Sequence[str]) -> tuple[str, ...]:
         if not _NAME.fullmatch(name):
             raise OpDiffError(f"--op {name[:80]!a} is no op's name: see `opdiff ops`")
     return tuple(known_op(name) for name in asked)
+
+
+def check_asked(asked: Sequence[str]) -> None:
+    """Refuse ops of the command line that nobody knows. Raises OpDiffError."""
+    asked_ops(asked)
+    try:
+        for name in asked:
+            check_op_name(name)
+    except UnknownOpError as error:
+        raise OpDiffError(f"--op: {error}") from None
+
+
+def known_of(requested: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The ops that comments asked for and somebody knows, and a note on each of the others."""
+    known: list[str] = []
+    notes: list[str] = []
+    for name in requested:
+        try:
+            check_op_name(name)
+            known.append(name)
+        except UnknownOpError as error:
+            notes.append(f"asked for in a comment and not run: {error}")
+    return tuple(known), tuple(notes)
 
 
 def _matches(rule: OpRule, file: ChangedFile) -> bool:

@@ -45,6 +45,12 @@ def ambiguous(fingerprint: str, matching: Sequence[Seen]) -> str:
     return f"{len(matching)} findings begin with {escape.code(fingerprint, 64)}: {some}. Write more of it."
 
 
+def unknown_op(name: str, near: Sequence[str]) -> str:
+    """An op that is to be run is known to nobody, or by several names."""
+    meant = f" Is it {' or '.join(escape.code(one, 200) for one in near)}?" if near else ""
+    return f"No single op is known by the name {escape.code(name, 200)}.{meant}"
+
+
 def nothing_to_rerun() -> str:
     """There is no run of the check for this head."""
     return "There is no run of the check for this head that could run again."

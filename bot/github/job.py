@@ -28,11 +28,19 @@ class Job:
     api_url: str
     server_url: str
     event_name: str
-    event_path: Path
+    event_file: str
+    """``GITHUB_EVENT_PATH``; empty where it is not set."""
     run: int
     attempt: int
     login: str
     """The account that the token writes as, where somebody said it; else empty."""
+
+    @property
+    def event_path(self) -> Path:
+        """The event's file. Raises JobError where the runner named none."""
+        if not self.event_file:
+            raise JobError("GITHUB_EVENT_PATH is not set: GitHub's runner sets it")
+        return Path(self.event_file)
 
     @property
     def url(self) -> str:
@@ -57,7 +65,7 @@ def read_job(environment: Mapping[str, str], *, token_required: bool = True) -> 
         api_url=environment.get("GITHUB_API_URL") or DEFAULT_API,
         server_url=(environment.get("GITHUB_SERVER_URL") or DEFAULT_SERVER).rstrip("/"),
         event_name=environment.get("GITHUB_EVENT_NAME", ""),
-        event_path=Path(environment.get("GITHUB_EVENT_PATH", "")),
+        event_file=environment.get("GITHUB_EVENT_PATH", "").strip(),
         run=_number(environment, "GITHUB_RUN_ID", 0),
         attempt=_number(environment, "GITHUB_RUN_ATTEMPT", 1),
         login=environment.get(LOGIN, "").strip(),

@@ -6,6 +6,7 @@ itself wrote is read, and of its state only what GitHub bears out counts: see :m
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,9 +20,15 @@ MAX_REASON: Final = 300
 MAX_PAST: Final = 1_000_000
 
 Verb = Literal["run", "retry", "ignore", "accept", "wrong", "draft"]
-Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{8,64}$")]
+_FINGERPRINT: Final = r"^[0-9a-f]{8,64}$"
+Fingerprint = Annotated[str, Field(pattern=_FINGERPRINT)]
 Sha = Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")]
 OpName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,119}$")]
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether a text can be a finding's fingerprint."""
+    return re.fullmatch(_FINGERPRINT, text) is not None
 
 
 class _Model(BaseModel):

@@ -50,9 +50,10 @@ def merge(
     ``folders`` are reports, or folders of reports. ``expected`` is how many there should be. ``fail_on`` None is what
     the shards' configuration says. ``accepted`` are fingerprints of findings that a person called an expected change.
     """
+    _refuse_inside(out, folders)
     reports = one_run([read_shard(name, folder) for name, folder in report_folders(folders)])
     results = merged_results(reports, expected, fail_on, accepted)
-    _make_room(out, folders)
+    _make_room(out)
     return write_report(out, results, _bundles(reports)).results
 
 
@@ -252,10 +253,15 @@ def _next(bundles: Iterator[FindingBundle]) -> FindingBundle | None:
         return None
 
 
-def _make_room(out: Path, folders: Sequence[Path]) -> None:
+def _refuse_inside(out: Path, folders: Sequence[Path]) -> None:
+    """Raise OpDiffError for an ``out`` that the next merge would read as a shard, or that would change one."""
+    for folder in folders:
+        if out.resolve().is_relative_to(folder.resolve()):
+            raise OpDiffError(f"{out} lies in {folder}, which is merged: give another --out")
+
+
+def _make_room(out: Path) -> None:
     """Take an older merge's report out of the way. Raises OpDiffError for a folder that holds anything else."""
-    if out.resolve() in [folder.resolve() for folder in folders]:
-        raise OpDiffError(f"{out} is one of the folders to merge: give another --out")
     if not out.exists():
         return
     there = {path.name for path in out.iterdir()}

@@ -65,7 +65,9 @@ def read_requirement(spec: str, book: RecipeBook) -> Build:
         )
     pins = list(requirement.specifier)
     if len(pins) != 1 or pins[0].operator != "==" or pins[0].version.endswith(".*"):
-        raise TargetError(f"{spec}: name one version, as in {requirement.name}==2.13.0")
+        example = book.named(requirement.name)[0].example
+        shown = f", as in {requirement.name}=={example}" if example else ""
+        raise TargetError(f"{spec}: name one version{shown}")
     if requirement.url or requirement.marker:
         raise TargetError(f"{spec}: a target is NAME==VERSION without URL or marker")
     version = Version(pins[0].version)

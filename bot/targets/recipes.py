@@ -14,7 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 RECIPES_FILE = Path(__file__).with_name("recipes.yml")
 
@@ -37,6 +37,7 @@ class Recipe(BaseModel):
     dependencies: bool = True
     library_paths: tuple[str, ...] = ()
     source_roots: dict[str, str] = {}
+    example: str = ""
     notes: str = ""
     source: str = Field(min_length=1)
 
@@ -48,6 +49,12 @@ class Recipe(BaseModel):
         except InvalidSpecifier:
             raise ValueError(f"{text!r} is no range of versions, as in '>=1.8,<1.11'") from None
         return text
+
+    @model_validator(mode="after")
+    def _example_is_served(self) -> Recipe:
+        if self.example and not self.serves(Version(self.example)):
+            raise ValueError(f"example {self.example} is none of the versions {self.versions}")
+        return self
 
     @field_validator("python")
     @classmethod

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from bot.changes.changeset import ChangeSet
+from bot.targets.checked_spec import check_framework_option, check_role
 from bot.targets.environment import Environment
 from bot.targets.environment_store import EnvironmentStore
 from bot.targets.job import PoolTarget
 from bot.targets.overlay import Overlay, make_overlay
 from bot.targets.target import Target, TargetError, parse_target
-
-CANDIDATE_ROLE = "pr"
 
 
 def resolve(
@@ -29,11 +26,8 @@ def resolve(
     if target.interpreter is None and "@" in target.environment:
         environment = candidate.environment if isinstance(candidate, Overlay) else candidate
         return PoolTarget(target, _candidate(target, environment, store), untrusted=True)
+    check_framework_option(target, store.recipes)
     framework = target.option("framework") or None
-    if framework is not None and framework not in store.recipes.frameworks():
-        raise TargetError(
-            f"{target}: no framework {framework!r}: {store.recipes.near_names(framework)}"
-        )
     return PoolTarget(target, store.prepare(target.environment, framework))
 
 
@@ -51,14 +45,8 @@ def overlay_of(release: Environment, changes: ChangeSet, store: EnvironmentStore
 def _candidate(
     target: Target, environment: Environment | None, store: EnvironmentStore
 ) -> Environment:
-    framework, _, role = target.environment.partition("@")
-    if framework not in store.recipes.frameworks():
-        raise TargetError(
-            f"{target}: no framework {framework!r}: {store.recipes.near_names(framework)}"
-        )
-    if role != CANDIDATE_ROLE:
-        near = " (did you mean @pr?)" if get_close_matches(role, [CANDIDATE_ROLE]) else ""
-        raise TargetError(f"{target}: no role {role!r}{near}, write {framework}@pr")
+    check_role(target, store.recipes)
+    framework, _, _ = target.environment.partition("@")
     if environment is None:
         raise TargetError(f"{target}: there is no candidate: this run has no pull request")
     if environment.framework != framework:

@@ -233,6 +233,15 @@ def test_a_command_that_is_not_understood_is_explained(scene: Scene) -> None:
     assert unmoved(scene)
 
 
+def test_an_op_that_nobody_knows_is_not_run(scene: Scene) -> None:
+    comment = scene.comment("/opdiff run add softpluss")
+    scene.command(comment)
+    assert reactions(comment) == ["confused"]
+    (reply,) = replies(scene)
+    assert "No single op is known by the name `softpluss`. Is it `nn.functional.softplus`?" in reply
+    assert unmoved(scene)
+
+
 def test_a_head_pushed_after_the_comment_is_not_what_it_was_about(scene: Scene) -> None:
     comment = scene.comment("/opdiff run add")
     scene.check_again()

@@ -78,6 +78,16 @@ def test_what_is_left_out_is_the_default() -> None:
     assert Config().fail_on == "candidate"
 
 
+@pytest.mark.parametrize("candidate", ["overlay", "build/*.whl", "python=/a/b", "torch==1.10.0"])
+def test_what_a_candidate_may_be(candidate: str) -> None:
+    assert parsed(f"version: 1\ncandidate: {candidate}").candidate == candidate
+
+
+def test_a_rule_may_name_a_frameworks_own_op() -> None:
+    own = "oneflow.nn.FusedBatchNorm2d"
+    assert parsed(f"version: 1\nops: [{{paths: [a], ops: [{own}]}}]").ops[0].ops == (own,)
+
+
 def test_a_fingerprint_of_digits_stays_text() -> None:
     text = "version: 1\nignore: [{fingerprint: 0012345671234567, reason: r}]"
     assert parsed(text).ignore[0].fingerprint == "0012345671234567"
@@ -95,6 +105,22 @@ def test_a_fingerprint_of_digits_stays_text() -> None:
         ("version: 1\nversion: 1", "2: 'version' stands there twice"),
         ("version: 1\nframework:", "2: framework: "),
         ("version: 1\nbaseline: torch==2.13.0:gpu", "2: baseline: target"),
+        (
+            "version: 1\n\npeers: [torch]",
+            "3: peers.0: torch: name one version, as in torch==2.13.0",
+        ),
+        (
+            "version: 1\nbaseline: oneflow",
+            "2: baseline: oneflow: name one version, as in oneflow==0.9.0",
+        ),
+        ("version: 1\nbaseline: torch==0.1", "2: baseline: torch==0.1: no recipe for this version"),
+        (
+            "version: 1\npeers:\n- torch==2.13.0\n- torhc==1",
+            "4: peers.1: no recipe for 'torhc': did",
+        ),
+        ("version: 1\npeers: ['torch@base']", "2: peers.0: torch@base:cpu: no role 'base', write"),
+        ("version: 1\ncandidate: torch", "2: candidate: torch: name one version"),
+        ("version: 1\ncandidate: overlays", "2: candidate: no recipe for 'overlays'"),
         ("version: 1\ndevices: [cpu, tpu]", "2: devices.1: device 'tpu'"),
         ("version: 1\nbudget: 10 minutes", "2: budget: "),
         ("version: 1\nbudget: .inf", "2: budget: "),
@@ -103,6 +129,14 @@ def test_a_fingerprint_of_digits_stays_text() -> None:
         ("version: 1\nshards: 257", "2: shards: "),
         ("version: 1\nops:\n- paths: [a]", "3: ops.0.ops: must be given"),
         ("version: 1\nops:\n- paths: [a]\n  ops: [os.system()]", "4: ops.0.ops.0: "),
+        (
+            "version: 1\nops:\n- paths: [a]\n  ops: [add, nope.nope]",
+            "4: ops.0.ops.1: no op 'nope.nope'",
+        ),
+        (
+            "version: 1\nops:\n- paths: [a]\n  ops:\n  - softpluss",
+            "5: ops.0.ops.0: no op 'softpluss' is known; near names: nn.functional.softplus",
+        ),
         ("version: 1\nops:\n- paths: [/a]\n  ops: []", "3: ops.0.paths.0: '/a'"),
         ("version: 1\nops:\n- paths: [a/../b]\n  ops: []", "3: ops.0.paths.0: "),
         ("version: 1\nignore:\n- op: add", "3: ignore.0.reason: must be given"),

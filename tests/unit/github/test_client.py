@@ -192,5 +192,7 @@ def test_a_job_keeps_its_token_to_itself() -> None:
     assert isinstance(job, Job)
     assert "ghs_secret" not in repr(job)
     assert job.attempt == 1
+    with pytest.raises(JobError, match=r"^GITHUB_EVENT_PATH is not set"):
+        _ = job.event_path
     with pytest.raises(JobError, match="GITHUB_RUN_ID"):
         read_job({"OPDIFF_GITHUB_TOKEN": "t", "GITHUB_REPOSITORY": "a/b", "GITHUB_RUN_ID": "x"})

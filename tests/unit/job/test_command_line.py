@@ -115,6 +115,26 @@ USAGE = {
         ["run", "--quiet", "--op", "add", "--target", "torch", "--target", "torch==2.13.0"],
         "torch: name one version, as in torch==2.13.0",
     ),
+    "a peer without a version": (
+        ["check", "--patch", "fits.patch", "--source", "tree", "--peer", "oneflow"],
+        "--peer: oneflow: name one version, as in oneflow==0.9.0",
+    ),
+    "a baseline of an unknown framework": (
+        ["check", "--patch", "fits.patch", "--source", "tree", "--baseline", "torhc==2.13.0"],
+        "--baseline: no recipe for 'torhc': did you mean torch?",
+    ),
+    "a candidate that is no spec": (
+        ["check", "--patch", "fits.patch", "--source", "tree", "--candidate", "overlays"],
+        "--candidate: no recipe for 'overlays'",
+    ),
+    "an op that nobody knows": (
+        ["check", "--patch", "fits.patch", "--source", "tree", "--op", "softpluss"],
+        "--op: no op 'softpluss' is known; near names: nn.functional.softplus",
+    ),
+    "a fingerprint that is none": (
+        ["merge", "empty", "--expected", "1", "--accept", "zzz"],
+        "--accept 'zzz' is no finding's fingerprint",
+    ),
     "target that is no spec": (
         ["run", "--op", "add", "--target", "==2", "--target", "torch==2.13.0"],
         "target '==2' is not REQUIREMENT[:DEVICE[:OPTIONS]]",

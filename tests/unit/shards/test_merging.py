@@ -303,7 +303,7 @@ def test_a_finding_whose_folder_is_damaged_stays_without_it(folders: Path, tmp_p
 def test_folders_that_cannot_be_merged_into(folders: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    for out in (tmp_path / "mine", folders):
+    for out in (tmp_path / "mine", folders, folders / "merged", folders / "s-1" / "findings"):
         with pytest.raises(OpDiffError):
             merge([folders], 3, out)
     with pytest.raises(OpDiffError, match="not a folder"):

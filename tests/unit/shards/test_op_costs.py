@@ -14,8 +14,8 @@ from bot.shards.costs import (
     known_ops,
     load_op_costs,
     op_costs,
-    op_costs_text,
 )
+from bot.shards.measure_costs import op_costs_text
 
 
 def test_the_costs_are_of_the_pinned_release() -> None:

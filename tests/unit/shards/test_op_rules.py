@@ -8,7 +8,7 @@ from bot.changes.change import ChangedLines, ChangedOp, Changes, Unmapped
 from bot.changes.changeset import ChangedFile
 from bot.config import OpRule
 from bot.errors import OpDiffError
-from bot.op_rules import with_asked, with_rules
+from bot.op_rules import check_asked, known_of, with_asked, with_rules
 
 PROVEN = ChangedOp("add", "indirect", ("add",), ("a.py:1 changes add",), (), True)
 CHANGES = Changes(
@@ -63,6 +63,44 @@ def test_asked_ops_are_added_once() -> None:
     assert [op.op for op in found.ops] == ["add", "nn.functional.softplus"]
     assert found.ops[0] == PROVEN
     assert found.ops[1].path == ("softplus was asked for by name",)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nonsense", "--op: no op 'nonsense' is known: see `opdiff ops`"),
+        ("softpluss", "--op: no op 'softpluss' is known; near names: nn.functional.softplus"),
+        (
+            "unfold",
+            "--op: op 'unfold' is ambiguous: say which of Tensor.unfold, nn.functional.unfold",
+        ),
+    ],
+)
+def test_an_op_that_nobody_knows_is_an_error_and_in_a_comment_a_note(name: str, says: str) -> None:
+    with pytest.raises(OpDiffError) as caught:
+        check_asked(("add", name))
+    assert str(caught.value) == says
+    known, (note,) = known_of(("add", name))
+    assert known == ("add",)
+    assert note == says.replace("--op", "asked for in a comment and not run")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "add",
+        "torch.add",
+        "nn.Softplus",
+        "softplus",
+        "Tensor.add_",
+        "nn.functional.hardswish",
+        "empty_strided",  # public, though no program is there for it
+        "oneflow.nn.FusedBatchNorm2d",
+    ],
+)
+def test_what_somebody_knows_is_taken(name: str) -> None:
+    check_asked((name,))
+    assert known_of((name,)) == ((name,), ())
 
 
 @pytest.mark.parametrize("name", ["", "a b", "os.system()", "@team", "é", "x" * 300, "a\nb", "-x"])

@@ -31,7 +31,7 @@ budget: 90
 shards: 2
 seed: 5
 fail-on: any
-ops: [{paths: ["aten/**"], ops: [softplus_of_ours]}]
+ops: [{paths: ["aten/**"], ops: [sinc]}]
 """
 
 
@@ -99,7 +99,7 @@ def test_the_configuration_fills_what_the_command_line_leaves_out(tmp_path: Path
     made = pull_request(tmp_path, {CONFIG: STRICT}, {"aten/soft.cpp": "int x;"})
     asked = request(*made, shard="1/1")
     subject = find_subject(asked)
-    assert subject.ops == (*OPS, "softplus_of_ours")
+    assert subject.ops == (*OPS, "sinc")
     plan = plan_check(asked, subject)
     assert (plan.fail_on, plan.seed, plan.budget) == ("any", 5, 90.0)
     assert [target.spec for target in plan.targets] == ["torch@pr:cpu", "torch==1.8.1:cpu"]

@@ -33,6 +33,13 @@ def test_the_table_that_is_shipped_serves_the_promised_releases() -> None:
         assert recipe.python[0] == python
 
 
+def test_hints_name_a_release_of_the_row() -> None:
+    examples = {name: load_recipes().named(name)[0].example for name in ("torch", "oneflow")}
+    assert examples == {"torch": "2.13.0", "oneflow": "0.9.0"}
+    with pytest.raises(RecipeError, match=r"example 2\.0 is none of the versions"):
+        read_recipes([{**ROW, "example": "2.0"}])
+
+
 def test_versions_between_ranges_have_no_recipe_but_a_build_of_one_takes_the_newest() -> None:
     book = read_recipes([{**ROW, "versions": ">=2.13,<3", "python": ["3.11"]}, ROW])
     assert book.serving("torch", Version("2.0.0")) is None
