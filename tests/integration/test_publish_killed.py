@@ -12,8 +12,9 @@ from typing import Any
 
 from fake_github import events
 from fake_github.server import FakeGitHub
+from fake_github.state import State
 from publish_process import start_publish
-from publishing import posted, set_up
+from publishing import Scene, Time, posted, set_up
 
 
 @dataclass(frozen=True)
@@ -25,16 +26,26 @@ class Ended:
     returned: int | None
 
 
+@cache
+def published_and_pushed() -> str:
+    """The state after a publish, a push and its check, which has more annotations than a request takes."""
+    with TemporaryDirectory() as folder, FakeGitHub() as github:
+        scene = set_up(github, Path(folder), findings=12)
+        scene.publish()
+        scene.check_again(findings=11, first=5)
+        return github.state.model_dump_json()
+
+
 def publish_after_a_push(kill_at: int | None) -> Ended:
     """The second push's publish, killed while its ``kill_at``-th call is carried out, and then once more, undisturbed.
 
     A process that is killed before a call has left what one leaves that is killed at the call before.
     """
-    with TemporaryDirectory() as folder, FakeGitHub() as github:
-        scene = set_up(github, Path(folder), findings=12)
-        scene.publish()
-        scene.run = scene.check_again(findings=11, first=5)
-        github.log.clear()
+    state = State.model_validate_json(published_and_pushed())
+    with TemporaryDirectory() as folder, FakeGitHub(state) as github:
+        scene = Scene(github, Path(folder), Time(), state.pulls[0], state.runs[-1])
+        scene.time.pass_by(3600)
+        state.use_clock(scene.time.utc)
         event = events.workflow_run_completed(scene.state, scene.run)
         with github.locked():
             process = start_publish(
