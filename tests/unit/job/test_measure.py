@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from bot.errors import InterruptedRunError
 from bot.measure import Measured, Measurement
 from bot.oracle.compare import Comparison
 from bot.oracle.counts import Counts, TargetStatus
@@ -180,7 +181,7 @@ def test_a_deadline_that_nothing_is_left_for_is_no_shortfall(tmp_path: Path) -> 
 def test_an_interrupted_run_goes_on_and_ends_the_same(tmp_path: Path, after: int) -> None:
     names = ["p1", "bad2", "p3", "dies4", "p1", "skip5"]
     whole, pool, _ = measure(tmp_path / "whole", programs(*names))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(InterruptedRunError, match="go on with opdiff run --resume"):
         measure(tmp_path / "cut", programs(*names), dies_after=after)
     before = journal(tmp_path / "cut")
     assert before == pool.ran[:after]
