@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tempfile
 from pathlib import Path
@@ -103,7 +104,7 @@ def test_other_values_that_the_files_agree_on(
     record_name = next(name for name in files if name.endswith("finding.json"))
     results, record = (json.loads(files[name]) for name in ("results.json", record_name))
     for _ in range(data.draw(st.integers(1, 3))):
-        value = data.draw(hostile)
+        value = copy.deepcopy(data.draw(hostile))  # it is changed below
         if data.draw(st.booleans()):
             path = data.draw(st.sampled_from(leaves(record["finding"])))
             replaced(record["finding"], path, value)
@@ -132,7 +133,9 @@ def test_other_programs_under_their_right_digest(
     text, rest = split(blob)
     program = json.loads(text)
     for _ in range(data.draw(st.integers(1, 3))):
-        replaced(program, data.draw(st.sampled_from(leaves(program))), data.draw(hostile))
+        replaced(
+            program, data.draw(st.sampled_from(leaves(program))), copy.deepcopy(data.draw(hostile))
+        )
     text = canonical_json(program)
     head = len(text).to_bytes(4, "little") + text
     survives(named(files, head + b"\0" * (-len(head) % 64) + bytes(rest)))
