@@ -232,9 +232,13 @@ class TestBlame:
         assert manners(results)[7:] == ["ok"] * 5
         assert len(pool.counts()[0].lies) > lies
 
-    def test_answering_for_the_previous_program_for_ever_ends(self, pool):
-        """It looks like a second answer, which blames nobody, until a fresh worker does it too."""
-        results = run_all(pool, [ANSWER, {"do": "wrong_id", "id": 0}, ANSWER])
+    def test_answering_for_the_previous_program_for_ever_ends(self):
+        """It looks like a second answer, which blames nobody, until a fresh worker does it too.
+
+        A pool of its own: a second answer that an earlier test left in the pipe would be the first program's death.
+        """
+        with standin_pool() as pool:
+            results = run_all(pool, [ANSWER, {"do": "wrong_id", "id": 0}, ANSWER])
         assert manners(results) == ["ok", "crash protocol confirmed", "ok"]
 
     def test_a_second_answer_among_deferred_programs_blames_no_other(self):
