@@ -63,7 +63,6 @@ class Answered:
 
     note: str
     followed: bool = False
-    reply_url: str = ""
 
 
 class _RefusedError(Exception):
@@ -132,10 +131,9 @@ def answer(
         return Answered(f"the comment or its pull request is gone: {error}")
     except _RefusedError as refused:
         react(client, event.comment.id, refused.reaction)
-        url = ""
         if refused.answer:
-            url = reply(client, number, event.comment.id, login, refused.answer)
-        return Answered(f"refused: {refused.why}", reply_url=url)
+            reply(client, number, event.comment.id, login, refused.answer)
+        return Answered(f"refused: {refused.why}")
 
 
 def _asked(client: Client, event: IssueCommentEvent, login: str, options: CommandOptions) -> _Asked:
@@ -207,13 +205,14 @@ def _finish(client: Client, asked: _Asked, finding: Seen | None, link: str = "")
     command, comment = asked.command, asked.comment
     started = _run_again(client, asked) if command.verb in RERUN else ""
     react(client, comment.id, "+1")
-    url = ""
     if command.verb in ("ignore", "draft") or started == "running":
         text = command_answer.recorded(command, finding, link)
         if started == "running":
             text += f"\n\n{_RUNNING}"
-        url = reply(client, asked.pull.number, comment.id, asked.login, text)
-    return Answered(f"{command.verb}: recorded{'; check ' + started if started else ''}", True, url)
+        reply(client, asked.pull.number, comment.id, asked.login, text)
+    return Answered(
+        f"{command.verb}: recorded{'; check ' + started if started else ''}", followed=True
+    )
 
 
 def _run_again(client: Client, asked: _Asked) -> str:
