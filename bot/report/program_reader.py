@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final, cast
 
 from bot.programs.program import Program, ProgramError, Value, decode, digest, split
@@ -50,24 +50,21 @@ def expanded_bytes(program: Program) -> int:
     return sum(math.prod(t.shape) * ITEM_BYTES[t.dtype] for t in program.tensors)
 
 
-def is_public_op(name: str) -> bool:
-    """Whether a name is on the workers' list of callables, or is a known framework's own ``FRAMEWORK.nn.CLASS``."""
+def is_public_op(name: str, modules: Collection[str]) -> bool:
+    """Whether a name is on the workers' list of callables, or is ``MODULE.nn.CLASS`` of one of these modules' own."""
     own = _OWN_MODULE.fullmatch(name)
-    return name in op_names() or (own is not None and own[1] in _modules())
+    return name in op_names() or (own is not None and own[1] in modules)
 
 
 def require_public_names(program: Program) -> None:
     """Raise ProgramError for a call or an argument that names no public tensor op."""
+    modules = {dialect.module for dialect in dialects().values()}
     for call in program.calls:
         for name in (call.fn, *_functions([*call.args, *call.kwargs.values()])):
-            if not is_public_op(name):
+            if not is_public_op(name, modules):
                 raise ProgramError(
                     f"a call is refused: {name[:80]!a} is not the name of a public tensor op"
                 )
-
-
-def _modules() -> frozenset[str]:
-    return frozenset(dialect.module for dialect in dialects().values())
 
 
 def _functions(values: list[Value]) -> Iterator[str]:

@@ -21,11 +21,11 @@ from bot.programs.validation import ITEM_BYTES, MAX_DEPTH
 from bot.report.adapted_call import NotAdaptedError, adapted
 from bot.report.dialect import Dialect
 from bot.report.literals import array_code, carried, carrier, literal
-from bot.targets.op_mapping import OpRow, op_names
+from bot.report.program_reader import is_public_op
+from bot.targets.op_mapping import OpRow
 from bot.targets.outcome import DTYPES
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-_OWN_MODULE = re.compile(r"[a-z]+\.nn\.[A-Z][A-Za-z0-9]*", re.ASCII)
 _LAYOUTS = frozenset("strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc".split())
 _MEMORY_FORMATS = frozenset(
     "contiguous_format channels_last channels_last_3d preserve_format".split()
@@ -237,8 +237,7 @@ class ProgramCode:
     def _require_op(self, fn: Any) -> None:
         """Raise ReproError for a name that is not on the workers' list of callables."""
         name = dotted(fn, "an op")
-        own = _OWN_MODULE.fullmatch(name) and name.startswith(f"{self._module}.")
-        if name not in op_names() and not own:
+        if not is_public_op(name, {self._module}):
             raise ReproError(f"{name!r} is not a tensor op")
 
     def _call(self, call: Call) -> str:
