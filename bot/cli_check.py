@@ -44,8 +44,8 @@ from bot.config import MAX_BUDGET
 from bot.errors import OpDiffError
 from bot.github.event import AllOps, Revisions, read_event, revisions_of
 from bot.github.requested import Requested, requested_runs
-from bot.github.state import is_fingerprint
 from bot.op_rules import check_asked, known_of
+from bot.oracle.finding import is_fingerprint
 from bot.plan import MAX_SEED, ChangeSource
 from bot.report.escape import log_line
 from bot.report.results import FailOn
@@ -118,7 +118,23 @@ def asked_request(
             every = True
     if every and (base or patch or source):
         raise OpDiffError("--all checks all ops: give no --base, --patch or --source with it")
-    change = ChangeSource(
+    change = _change_source(repo, base, head, patch, source, framework)
+    ops = split_commas(op)
+    check_asked(ops)
+    return CheckRequest(
+        change, config=config, ops=ops, every=every, pull_request=pull_request, arguments=arguments()
+    )  # fmt: skip
+
+
+def _change_source(
+    repo: Path | None,
+    base: str | None,
+    head: str | None,
+    patch: Path | None,
+    source: Path | None,
+    framework: str | None,
+) -> ChangeSource:
+    return ChangeSource(
         framework=framework,
         repository=absolute(repo),
         base=base,
@@ -126,11 +142,6 @@ def asked_request(
         patch=absolute(patch),
         source=absolute(source),
     )
-    ops = split_commas(op)
-    check_asked(ops)
-    return CheckRequest(
-        change, config=config, ops=ops, every=every, pull_request=pull_request, arguments=arguments()
-    )  # fmt: skip
 
 
 def _revisions(event: Path, event_name: str | None) -> Revisions | AllOps:
@@ -343,15 +354,7 @@ def changes(
     as_json: JsonOption = False,
 ) -> None:
     """Print the ops that a diff changes, with the path that proves each."""
-    changeset = open_changes(
-        ChangeSource(
-            repository=absolute(repo),
-            base=base,
-            head=head,
-            patch=absolute(patch),
-            source=absolute(source),
-        )
-    )
+    changeset = open_changes(_change_source(repo, base, head, patch, source, framework))
     found = find_changes(changeset, framework)
     if as_json:
         print_json(to_json(found))

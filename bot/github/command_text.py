@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from bot.github.state import MAX_REASON, Verb
+from bot.github.state import MAX_REASON, OP_NAME, Verb
+from bot.oracle.finding import is_fingerprint
 from bot.report import escape
 
 MAX_LINE: Final = 2_000
@@ -50,8 +51,7 @@ HOW_TO: Final = "\n".join(
 
 _VERBS: Final = get_args(Verb)
 _COMMAND: Final = re.compile(r" {0,3}/opdiff(?:[ \t]+(.*))?", re.DOTALL)
-_OP: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,119}")
-_FINGERPRINT: Final = re.compile(r"[0-9a-f]{8,64}")
+_OP: Final = re.compile(OP_NAME)
 _SECONDS: Final = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,3})?")
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
@@ -101,7 +101,7 @@ def _parse(verb: Verb, words: Sequence[str]) -> Command | CommandError:
     if verb == "retry":
         return _wrong_use(verb, "it takes nothing more") if words else Command(verb)
     fingerprint = _bare(words[0]).lower() if words else ""
-    if not _FINGERPRINT.fullmatch(fingerprint):
+    if not is_fingerprint(fingerprint):
         return _wrong_use(
             verb, "a fingerprint is 8 to 64 hexadecimal digits, from the table of findings"
         )

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from bot.github.marker import fitted
 from bot.github.publication import Publication
 from bot.github.state import MAX_DECISIONS, MAX_PAST, MAX_SEEN, CommentState, Earlier, Seen
-from bot.oracle.finding import Verdict
+from bot.oracle.finding import Verdict, is_fingerprint
 from bot.report.results import FindingRow, Results
 from bot.report.standing import is_whole, standing
-
-_FINGERPRINT_DIGITS: Final = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True)
@@ -131,11 +128,6 @@ def _earlier(previous: CommentState) -> Earlier | None:
     if previous.head is None:
         return None
     return Earlier(head=previous.head, seen=previous.seen, seen_left_out=previous.seen_left_out)
-
-
-def is_fingerprint(text: str) -> bool:
-    """Whether a finding's name, from an untrusted run, is 8 to 64 hexadecimal digits."""
-    return 8 <= len(text) <= 64 and _FINGERPRINT_DIGITS.issuperset(text)
 
 
 def _is_proof(results: Results, op: str) -> bool:

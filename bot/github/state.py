@@ -6,12 +6,11 @@ itself wrote is read, and of its state only what GitHub bears out counts: see :m
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bot.oracle.finding import FindingStatus, Kind, Verdict
+from bot.oracle.finding import FINGERPRINT, FindingStatus, Kind, Verdict
 
 STATE_VERSION: Final = 1
 MAX_SEEN: Final = 300
@@ -20,15 +19,10 @@ MAX_REASON: Final = 300
 MAX_PAST: Final = 1_000_000
 
 Verb = Literal["run", "retry", "ignore", "accept", "wrong", "draft"]
-_FINGERPRINT: Final = r"^[0-9a-f]{8,64}$"
-Fingerprint = Annotated[str, Field(pattern=_FINGERPRINT)]
+Fingerprint = Annotated[str, Field(pattern=f"^{FINGERPRINT}$")]
 Sha = Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")]
-OpName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,119}$")]
-
-
-def is_fingerprint(text: str) -> bool:
-    """Whether a text can be a finding's fingerprint."""
-    return re.fullmatch(_FINGERPRINT, text) is not None
+OP_NAME: Final = r"[A-Za-z_][A-Za-z0-9_.]{0,119}"
+OpName = Annotated[str, Field(pattern=f"^{OP_NAME}$")]
 
 
 class _Model(BaseModel):

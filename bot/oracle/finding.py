@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Kind = Literal[
     "value", "gradient", "nan", "shape", "dtype", "side-effect", "accepts", "refuses", "crash", "hang", "memory",
@@ -12,6 +13,14 @@ Kind = Literal[
 Verdict = Literal["candidate", "upstream", "both", "convention", "flaky", "undecided"]
 Confidence = Literal["proved", "strong", "weak"]
 FindingStatus = Literal["new", "known", "fixed", "changed"]
+
+FINGERPRINT: Final = r"[0-9a-f]{8,64}"
+"""The pattern of a whole fingerprint, or of as much of one as a person types."""
+
+
+def is_fingerprint(text: str) -> bool:
+    """Whether a text from outside can be a finding's fingerprint."""
+    return re.fullmatch(FINGERPRINT, text) is not None
 
 
 @dataclass(frozen=True)

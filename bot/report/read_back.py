@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bot.programs.program import Program, ProgramError
+from bot.oracle.finding import is_fingerprint
+from bot.programs.program import ProgramError
 from bot.report.bundle import FindingBundle
 from bot.report.files import FileError
 from bot.report.finding_folder import (
@@ -47,7 +48,6 @@ MAX_BROKEN_NOTES: Final = 100
 
 _FOLDER: Final = re.compile(rf"{FINDINGS}/[A-Za-z0-9_+=][A-Za-z0-9._+=-]{{0,199}}", re.ASCII)
 _TENSOR_FILE: Final = re.compile(r"[A-Za-z0-9_+=][A-Za-z0-9._+=-]{0,199}\.safetensors", re.ASCII)
-_FINGERPRINT: Final = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
@@ -97,7 +97,8 @@ def _bundles(results: Results, files: Mapping[str, bytes]) -> Iterator[FindingBu
     targets = {target.label: target for target in results.targets}
     for row in results.findings:
         if row.folder:
-            yield _bundle(row, targets, files)
+            blob, _ = _program(row, files)
+            yield _bundle(row, blob, targets, files)
         else:
             yield FindingBundle(finding_from_row(row), b"")
 
@@ -106,7 +107,7 @@ def _check_findings(findings: tuple[FindingRow, ...]) -> None:
     """Fingerprints and digests are hex and each finding has one of its own: they name files and are told apart by it."""
     seen: set[str] = set()
     for row in findings:
-        if not _FINGERPRINT.fullmatch(row.fingerprint) or row.fingerprint in seen:
+        if not is_fingerprint(row.fingerprint) or row.fingerprint in seen:
             raise ReportError(
                 f"{RESULTS} has a finding whose fingerprint {row.fingerprint[:80]!a} is not hex, or comes twice"
             )
@@ -139,10 +140,11 @@ def _checked(
     for row in results.findings:
         if row.folder:
             try:
-                expanded += expanded_bytes(_program(row, files))
+                blob, size = _program(row, files)
+                expanded += size
                 if expanded > MAX_EXPANDED_TOTAL:
                     raise ReportError("all programs' tensors together are larger than is written")
-                _bundle(row, targets, files)
+                _bundle(row, blob, targets, files)
             except ReportError as error:
                 broken += 1
                 notes.append(clip(f"{row.op} ({row.fingerprint}) has no folder: {error}"))
@@ -154,10 +156,9 @@ def _checked(
 
 
 def _bundle(
-    row: FindingRow, targets: Mapping[str, TargetFacts], files: Mapping[str, bytes]
+    row: FindingRow, blob: bytes, targets: Mapping[str, TargetFacts], files: Mapping[str, bytes]
 ) -> FindingBundle:
-    """The finding's bundle. Raises ReportError for a folder that is missing, broken, or speaks of another finding."""
-    _program(row, files)
+    """The bundle of a finding and its program. Raises ReportError for a folder that is missing, broken, or another's."""
     try:
         record = parse_record(_file(files, f"{row.folder}/finding.json", MAX_RECORD_BYTES))
         _check_record(record, row, targets)
@@ -165,27 +166,26 @@ def _bundle(
             name: read_tensor_file(_file(files, f"{row.folder}/{name}", MAX_FILE_BYTES))
             for name in _tensor_files(record)
         }
-        return bundle_of(
-            record, _file(files, f"{row.folder}/program.opdiff", MAX_FILE_BYTES), tensors
-        )
+        return bundle_of(record, blob, tensors)
     except ReportError:
         raise
     except ValueError as error:
         raise ReportError(f"{row.folder}: {error}") from None
 
 
-def _program(row: FindingRow, files: Mapping[str, bytes]) -> Program:
+def _program(row: FindingRow, files: Mapping[str, bytes]) -> tuple[bytes, int]:
+    """The blob of a finding's program, and the bytes of its tensors written out: read once, so what was checked is used."""
     if not _FOLDER.fullmatch(row.folder):
         raise ReportError(f"{row.folder[:80]!a} is not the name of a finding's folder")
+    blob = _file(files, f"{row.folder}/program.opdiff", MAX_FILE_BYTES)
     try:
-        program, _ = read_program(
-            _file(files, f"{row.folder}/program.opdiff", MAX_FILE_BYTES), row.program
-        )
+        program, _ = read_program(blob, row.program)
     except ProgramError as error:
         raise ReportError(f"{row.folder}: {error}") from None
-    if expanded_bytes(program) > MAX_EXPANDED_BYTES:
+    size = expanded_bytes(program)
+    if size > MAX_EXPANDED_BYTES:
         raise ReportError(f"{row.folder}: the program's tensors are larger than is written")
-    return program
+    return blob, size
 
 
 def _check_record(
