@@ -13,10 +13,10 @@ from bot.changes.definition import Definition
 from bot.changes.file_text import printable_path
 from bot.changes.frameworks import FRAMEWORKS
 from bot.changes.graph import Reached, walk
+from bot.changes.index.tree import Tree
 from bot.changes.op_names import OpGroup, canonical_op
-from bot.changes.python_source import MODULE
 from bot.changes.rules import FrameworkRules, Reader
-from bot.changes.tree import Tree
+from bot.changes.sources.python_source import MODULE
 from bot.programs.op_groups import group_of
 
 QUIET_ROLES = {"documentation": "documentation", "ci": "CI", "test": "tests", "autotest": "tests"}

@@ -10,8 +10,8 @@ from functools import cached_property
 
 from bot.changes.definition import Definition
 from bot.changes.graph import Edge, Node
-from bot.changes.python_index import PythonIndex
-from bot.changes.tree import Note
+from bot.changes.index.python_index import PythonIndex
+from bot.changes.index.tree import Note
 
 _METHOD_ASSIGNED = re.compile(r"\bTensor\.\w+ *= *[^=]")
 MAX_PUBLIC_USERS = 12  # users of a public op beyond this say nothing about the change

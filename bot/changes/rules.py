@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from bot.changes.definition import Definition
 from bot.changes.graph import Edge, Node
-from bot.changes.tree import Note, Tree
+from bot.changes.index.tree import Note, Tree
 
 Role = Literal["source", "autotest", "test", "documentation", "ci", "build", "other"]
 

@@ -11,8 +11,8 @@ from test_torch_native_changes import TREE as TORCH
 
 from bot.changes.changes_json import to_json
 from bot.changes.changeset import ChangedFile
-from bot.changes.cpp_source import read_cpp, tokenize
 from bot.changes.find import find_changes
+from bot.changes.sources.cpp_source import read_cpp, tokenize
 
 
 @dataclass

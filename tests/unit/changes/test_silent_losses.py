@@ -10,7 +10,7 @@ from test_python_changes import TREE as PYTHON
 from test_torch_native_changes import TREE as TORCH
 
 from bot.changes.change import Changes
-from bot.changes.yaml_entries import read_entries
+from bot.changes.sources.yaml_entries import read_entries
 
 Tree = dict[str, str | bytes | None]
 Run = Callable[[Tree, Tree], Changes]

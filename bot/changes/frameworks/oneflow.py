@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.changes.cpp_source import read_cpp, tokenize
 from bot.changes.definition import Definition
-from bot.changes.oneflow_declared import FUNCTIONAL_YAML, OPS_FOLDER
-from bot.changes.oneflow_walk import OneFlowReader
-from bot.changes.python_index import PythonIndex, PythonLayout
-from bot.changes.python_source import read_python
+from bot.changes.frameworks.oneflow_declared import FUNCTIONAL_YAML, OPS_FOLDER
+from bot.changes.frameworks.oneflow_walk import OneFlowReader
+from bot.changes.index.python_index import PythonIndex, PythonLayout
+from bot.changes.index.tree import Note, Tree
 from bot.changes.python_walk import PythonRules, PythonWalk
 from bot.changes.roles import shared_role
 from bot.changes.rules import Reader, Role
-from bot.changes.tablegen import read_tablegen
-from bot.changes.tree import Note, Tree
-from bot.changes.yaml_entries import entry_definitions
+from bot.changes.sources.cpp_source import read_cpp, tokenize
+from bot.changes.sources.python_source import read_python
+from bot.changes.sources.tablegen import read_tablegen
+from bot.changes.sources.yaml_entries import entry_definitions
 
 LAYOUT: Final = PythonLayout(
     package="oneflow",

@@ -7,12 +7,12 @@ from collections import defaultdict
 from functools import cached_property
 from typing import Final
 
-from bot.changes.cpp_index import CppIndex
-from bot.changes.cpp_source import tokenize
 from bot.changes.definition import Definition
-from bot.changes.tablegen import MNEMONIC, read_tablegen
-from bot.changes.tree import Tree
-from bot.changes.yaml_entries import read_entries
+from bot.changes.index.cpp_index import CppIndex
+from bot.changes.index.tree import Tree
+from bot.changes.sources.cpp_source import tokenize
+from bot.changes.sources.tablegen import MNEMONIC, read_tablegen
+from bot.changes.sources.yaml_entries import read_entries
 
 FUNCTIONAL_YAML: Final = "oneflow/core/functional/functional_api.yaml"
 OPS_FOLDER: Final = "oneflow/ir/include/OneFlow/"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from bot.changes.cpp_source import tokenize
 from bot.changes.definition import Definition
+from bot.changes.sources.cpp_source import tokenize
 
 _RECORD: Final = re.compile(r"^(def|class|multiclass)\s+(\w+)", re.MULTILINE)
 MNEMONIC: Final = re.compile(r'< "([^"]+)"')

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bot.changes.definition import Definition
-from bot.changes.python_source import PythonFile, read_python
-from bot.changes.tree import Note, Tree
+from bot.changes.index.tree import Note, Tree
+from bot.changes.sources.python_source import PythonFile, read_python
 
 MAX_RESOLVE_DEPTH = 12
 

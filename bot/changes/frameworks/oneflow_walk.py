@@ -7,11 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from bot.changes.cpp_index import CppIndex
-from bot.changes.cpp_source import tokenize
 from bot.changes.definition import Definition
-from bot.changes.graph import Edge, Node
-from bot.changes.oneflow_declared import (
+from bot.changes.frameworks.oneflow_declared import (
     AUTOGRAD,
     BINDINGS,
     FUNCTIONAL_YAML,
@@ -20,10 +17,13 @@ from bot.changes.oneflow_declared import (
     USER_OPS,
     OneFlowDeclared,
 )
+from bot.changes.graph import Edge, Node
+from bot.changes.index.cpp_index import CppIndex
+from bot.changes.index.tree import Note, Tree
 from bot.changes.python_walk import PythonWalk
 from bot.changes.roles import CPP_SUFFIXES
-from bot.changes.tablegen import MNEMONIC
-from bot.changes.tree import Note, Tree
+from bot.changes.sources.cpp_source import tokenize
+from bot.changes.sources.tablegen import MNEMONIC
 
 _METHOD_ROW: Final = re.compile(r'\{ "(\w+)" ,.*\bPyTensorObject_')
 

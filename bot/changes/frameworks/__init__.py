@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from bot.changes.oneflow import OneFlowRules
+from bot.changes.frameworks.oneflow import OneFlowRules
+from bot.changes.frameworks.torch import TorchRules
 from bot.changes.rules import FrameworkRules
-from bot.changes.torch import TorchRules
 
 FRAMEWORKS: Final[tuple[FrameworkRules, ...]] = (OneFlowRules(), TorchRules())

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from bot.changes.cpp_index import CppIndex
-from bot.changes.cpp_source import read_cpp, tokenize
 from bot.changes.definition import Definition
 from bot.changes.graph import Edge, Node
+from bot.changes.index.cpp_index import CppIndex
+from bot.changes.index.python_index import PythonIndex, PythonLayout
+from bot.changes.index.tree import Note, Tree
 from bot.changes.op_names import torch_names
-from bot.changes.python_index import PythonIndex, PythonLayout
-from bot.changes.python_source import read_python
 from bot.changes.python_walk import PythonRules, PythonWalk
 from bot.changes.roles import CPP_SUFFIXES, shared_role
 from bot.changes.rules import Reader, Role
-from bot.changes.tree import Note, Tree
-from bot.changes.yaml_entries import entry_definitions, read_entries
+from bot.changes.sources.cpp_source import read_cpp, tokenize
+from bot.changes.sources.python_source import read_python
+from bot.changes.sources.yaml_entries import entry_definitions, read_entries
 
 LAYOUT: Final = PythonLayout(
     package="torch",

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
-from bot.changes.cpp_source import includes, read_cpp, tokenize
 from bot.changes.definition import Definition
-from bot.changes.tree import Note, Tree, holds_word
+from bot.changes.index.tree import Note, Tree, holds_word
+from bot.changes.sources.cpp_source import includes, read_cpp, tokenize
 
 HEADERS = frozenset({".h", ".hpp", ".cuh", ".inl"})
 MAX_MACRO_DEPTH = 8

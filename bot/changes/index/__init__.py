@@ -1,0 +1,1 @@
+"""One side of a diff as files with text, and who uses what in them."""

@@ -1,0 +1,1 @@
+"""Sources of one language each, cut into definitions: C++ and CUDA, Python, TableGen, YAML."""
