@@ -1,10 +1,10 @@
 """Recall and precision of the changes room on labelled commits.
 
-Usage: ``python benchmarks/changes.py REPO_DIR LABELS [--repo OWNER/NAME] [--show]``
+Usage: ``python benchmarks/changes.py REPO_DIR [REPO_DIR...] LABELS [--repo OWNER/NAME] [--show]``
 
 LABELS is a JSON Lines file; each row has ``repo``, ``commit``, ``parent``, ``direct_groups`` (canonical op -> the
 aliases that existed at the commit) and ``indirect`` (a list of aliases, or "many"). REPO_DIR is a git directory
-that holds the commits; nothing is checked out and nothing is fetched.
+that holds commits; a row is run on the first that has its commits. Nothing is checked out and nothing is fetched.
 
 A labelled group is found if any of its aliases is predicted, directly or indirectly. A predicted op is a false
 alarm if none of its aliases is in the labelled groups or the indirect list; indirect predictions of rows labelled
@@ -93,9 +93,19 @@ def judge(row: dict[str, Any], changes: Changes, tally: Tally) -> list[str]:
     return said
 
 
+def open_row(row: dict[str, Any], repositories: list[Path]) -> GitChangeSet | None:
+    """The row's diff from the first repository that has both of its commits."""
+    for repository in repositories:
+        try:
+            return GitChangeSet(repository, row["parent"], row["commit"])
+        except ValueError:
+            continue
+    return None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("repository", type=Path, metavar="REPO_DIR")
+    parser.add_argument("repositories", type=Path, metavar="REPO_DIR", nargs="+")
     parser.add_argument("labels", type=Path, metavar="LABELS")
     parser.add_argument(
         "--repo", help="only rows of this repository (default: the rows whose commits are there)"
@@ -107,15 +117,14 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = [json.loads(line) for line in arguments.labels.read_text().splitlines() if line.strip()]
     tallies: defaultdict[str, Tally] = defaultdict(Tally)
+    skipped = 0
     for row in rows:
         if arguments.repo and row["repo"] != arguments.repo:
             continue
         started = time.monotonic()
-        try:
-            changeset = GitChangeSet(arguments.repository, row["parent"], row["commit"])
-        except ValueError:
-            if arguments.repo:
-                raise
+        changeset = open_row(row, arguments.repositories)
+        if changeset is None:
+            skipped += 1
             continue
         with changeset:
             changes = find_changes(changeset, arguments.framework)
@@ -133,6 +142,8 @@ def main() -> None:
                 print(f"    unmapped {entry.file}: {entry.why[:300]}")
     for name, tally in tallies.items():
         print(tally.line(name))
+    if skipped:
+        print(f"{skipped} rows left out: no REPO_DIR has their commits")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory {peak:.0f} MiB")
 
