@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.changes.change import Changes
+from bot.changes.changeset import ChangesError
 from bot.changes.find import find_changes
 from bot.changes.git_changeset import GitChangeSet
 
@@ -127,7 +128,11 @@ def main() -> None:
             skipped += 1
             continue
         with changeset:
-            changes = find_changes(changeset, arguments.framework)
+            try:
+                changes = find_changes(changeset, arguments.framework)
+            except ChangesError as error:  # the row counts, with nothing found
+                print(f"{row['commit'][:8]}: {error}")
+                changes = Changes("unknown")
         seconds = time.monotonic() - started
         for name in (row["repo"], "all"):
             said = judge(row, changes, tallies[name])
