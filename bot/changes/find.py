@@ -179,7 +179,7 @@ class _Search:
         done = walk(start, step, reader.successors)
         self.notes.extend(done.notes)
         for reached in done.reached:
-            op = canonical_op(reached.name, self.rules.name, self.group)
+            op = canonical_op(reached.op or reached.name, self.rules.name, self.group)
             self.found[op].append((reached, definition, change.file))
         if done.reached:
             change.reached += 1

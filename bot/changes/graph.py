@@ -17,13 +17,15 @@ MAX_INDIRECT: Final = 1  # indirect edges in one path: beyond the first, nothing
 @dataclass(frozen=True)
 class Node:
     """A thing that a change can pass through. ``kind`` and ``name`` mean what the framework's rules say;
-    ``public`` is the one kind that the walk knows: a name that users call, where a path ends.
+    ``public`` is the one kind that the walk knows: a name that users call, where a path ends. Its ``op`` is the public
+    name of the op that it is a form of in this tree, when that cannot be told from the name (an operator's slot).
     """
 
     kind: str
     name: str
     file: str = ""
     definition: Definition | None = field(default=None, compare=False, repr=False)
+    op: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Reached:
     indirect: int
     path: tuple[str, ...]
     start: Node
+    op: str = ""  # the public name of the op, when the name does not tell it
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def walk(start: Node, first_step: str, successors: Successors) -> Walk:
         if (indirect, length) > best[node]:
             continue
         if node.kind == "public":
-            reached.setdefault(node.name, Reached(node.name, indirect, path, start))
+            reached.setdefault(node.name, Reached(node.name, indirect, path, start, node.op))
             continue
         visited += 1
         if visited > MAX_NODES:
