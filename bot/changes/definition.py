@@ -15,7 +15,8 @@ class Definition:
     """A function, class, macro, registration, table row, yaml entry or other top-level piece of one file.
 
     ``code`` is what can change behaviour: equal code means equal behaviour, whatever comments, docstrings and
-    line breaks say. ``uses`` are the names that it reads (dotted in Python, plain in C++).
+    line breaks say. ``uses`` are the names that it reads (dotted in Python, plain in C++). ``before`` is the code of the
+    definition that a changed one takes the place of; empty for all others.
     """
 
     file: str
@@ -25,6 +26,7 @@ class Definition:
     last: int
     code: str = field(repr=False)
     uses: frozenset[str] = field(default=frozenset(), repr=False)
+    before: str = field(default="", compare=False, repr=False)
 
     @property
     def place(self) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from bot.changes.change import ChangedLines, ChangedOp, Changes, Unmapped
 from bot.changes.changeset import ChangedFile, ChangesError, ChangeSet
@@ -145,7 +145,7 @@ class _Search:
         for change in changes:
             names_removed = {d.name for d in change.removed}
             names_added = {d.name for d in change.added}
-            for definition in change.added:
+            for definition in _with_before(change):
                 self._walk(change, definition, head, definition.name not in names_removed)
             gone = [d for d in change.removed if d.name not in names_added or _is_nameless(d)]
             if gone and base is None:
@@ -303,6 +303,21 @@ def _cancel_moves(changes: list[_FileChange]) -> None:
     for change in changes:
         change.removed = _without(change.removed, added, _movable)
         change.added = _without(change.added, removed, _movable)
+
+
+def _with_before(change: _FileChange) -> Iterator[Definition]:
+    """The added definitions, each with the code of the one that it takes the place of, where that is certain."""
+
+    def kind_and_name(definition: Definition) -> tuple[str, str]:
+        return definition.kind, definition.name
+
+    added = Counter(map(kind_and_name, change.added))
+    removed = Counter(map(kind_and_name, change.removed))
+    codes = {kind_and_name(d): d.code for d in change.removed}
+    for definition in change.added:
+        key = kind_and_name(definition)
+        certain = added[key] == removed[key] == 1
+        yield replace(definition, before=codes[key]) if certain else definition
 
 
 def _lines(definition: Definition, file: ChangedFile) -> list[ChangedLines]:
