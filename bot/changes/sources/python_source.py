@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from bot.changes.definition import Definition, DefinitionKind
 
 MODULE = "<module>"
+_OPERATOR = re.compile(r"__(?!slots|doc|module|all|metaclass|constants|annotations)[a-z]+__")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Under = tuple[ast.AST, ...]
 """What a statement stands under: conditions, exceptions that were caught, context managers."""
@@ -92,6 +94,20 @@ class _WithoutDocstrings(ast.NodeTransformer):
         if "docstr" in (dotted(node.func) or ""):
             node.args = [a for a in node.args if not _is_documentation(a)]
         return node
+
+
+def _operator_of(statement: ast.stmt) -> str:
+    """The operator that a class gets by assignment (``__radd__ = _binary(ADD)``); "" for every other statement.
+
+    Data that Python itself reads from a class (``__slots__``, ``__hash__ = None``) is no operator.
+    """
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return ""
+    target = statement.targets[0]
+    called = isinstance(statement.value, ast.Call | ast.Lambda | ast.Name)
+    if called and isinstance(target, ast.Name) and _OPERATOR.fullmatch(target.id):
+        return target.id
+    return ""
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -199,6 +215,8 @@ class _Reader:
             if isinstance(statement, _Function):
                 name = f"{node.name}.{statement.name}"
                 self._function(statement, name, "method", (*under, *inner))
+            elif operator := _operator_of(statement):
+                self._add(f"{node.name}.{operator}", "method", statement, [statement, *under, *inner])
             else:
                 rest += [statement, *inner]
         self.bases.append((node.name, tuple(filter(None, map(dotted, node.bases)))))
