@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 DefinitionKind = Literal[
-    "function", "method", "class", "assignment", "import", "statement", "macro", "entry"
+    "function",
+    "method",
+    "class",
+    "assignment",
+    "import",
+    "statement",
+    "macro",
+    "entry",
+    "alias",
+    "declaration",
 ]
 
 
