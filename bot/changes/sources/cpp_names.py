@@ -23,7 +23,6 @@ _LAUNCH_BOUNDS: Final = re.compile(r"LAUNCH_BOUNDS|ATTRIBUTE|^__")
 _FOLLOWS_PARAMETERS: Final = AFTER_PARAMETERS | {"{", ":", "->", "=", ";", "&", "(", ""}
 _CAPITALS: Final = re.compile(r"[A-Z][A-Z0-9_]+")
 _REGISTERS: Final = re.compile(r"REG(?:_|IST)|[Rr]egist|INIT_FUNC")
-_ENUMERATOR: Final = re.compile(r"(?:^|::|Op|Mode) :: (k[A-Z]\w*)")
 _BUILTIN: Final = frozenset(
     {
         "const", "int", "float", "double", "bool", "char", "void", "long", "short", "unsigned", "signed", "auto",
@@ -148,8 +147,8 @@ class _Header:
         place = next((n for n, value in enumerate(values) if value in CLASS_KEYS), None)
         if place is None:
             return None
-        template_only = values[:place] and values[place - 1] == "template" and not self.has_body
-        if template_only or (values[:1] == ["extern"] and not self.has_body):
+        instantiates = values[0] == "template" and not self._is_template_with_parameters()
+        if (instantiates or values[0] == "extern") and not self.has_body:
             return None
         place += 1
         if self._value(place) in ("class", "struct"):
@@ -288,7 +287,7 @@ class _Header:
         for place, value in enumerate(values):
             if group is not None and place >= group[0]:
                 return None
-            if value == "=":
+            if value == "=" and self._value(place - 1) != "operator":
                 return place
         return None
 

@@ -269,7 +269,7 @@ class _Cutter:
         value = self._value(token)
         if value in ("", ";"):
             return True
-        kind = "value" if "=" in self.values[first:body] else self._kind(first, body)
+        kind = self._kind(first, body)
         if kind == "function":
             return value not in _AFTER_BODY
         if kind == "class" and not self._begins_line(token):
@@ -277,19 +277,17 @@ class _Cutter:
         return value not in _AFTER_VALUE or (kind == "class" and value in ("[", "::"))
 
     def _kind(self, first: int, body: int) -> str:
-        before = self.values[body - 1] if body > first else ""
+        header = self.values[first:body]
+        assigned = header.index("=") if "=" in header and "operator" not in header else len(header)
+        called = header.index("(") if "(" in header else len(header)
+        before = header[-1] if header else ""
+        if assigned < called and header[0] != "template":
+            return "value"
         if before == ")" or before in AFTER_PARAMETERS:
             return "function"
-        header = self.values[first:body]
-        if not CLASS_KEYS.isdisjoint(header) and "(" not in header:
+        if not CLASS_KEYS.isdisjoint(header):
             return "class"
-        return (
-            "function"
-            if "(" in header
-            else "class"
-            if not CLASS_KEYS.isdisjoint(header)
-            else "value"
-        )
+        return "function" if called < len(header) else "value"
 
     def _is_lone_call(self, first: int, token: int) -> bool:
         """Whether macro calls before the token are all there is, and what follows on its own line is something else."""
