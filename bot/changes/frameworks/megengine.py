@@ -31,14 +31,19 @@ LAYOUT: Final = PythonLayout(
         "megengine.distributed", "megengine.distributed.functional", "megengine.distributions", "megengine.amp",
     ),
     ignored=("/test/", "/tests/", "/xla/"),
+    searched=(
+        "megengine.functional", "megengine.module", "megengine.core", "megengine.tensor", "megengine.optimizer",
+        "megengine.quantization", "megengine.random", "megengine.distributed", "megengine.distributions",
+        "megengine.amp", "megengine.autodiff",
+    ),
 )  # fmt: skip
 
 PYTHON_RULES: Final = PythonRules(
     tensor_class="megengine.Tensor",
+    tables=("_opr_map",),
     quiet_methods=(
         "__repr__", "__str__", "_module_info_string", "extra_repr", "state_dict", "load_state_dict", "_load_state_dict",
         "_load_state_dict_with_closure", "__getstate__", "__setstate__", "__reduce_ex__", "__deepcopy__", "__copy__",
-        "from_float_module", "from_qat_module",
     ),
     not_ops=(
         "megengine.Tensor", "megengine.Parameter", "megengine.tensor", "megengine.save", "megengine.load",

@@ -194,7 +194,7 @@ class MegEngineDeclared:
             if names:
                 return frozenset(names)
         rows = (row.operators for row in facts().folders if row.folder == folder)
-        return next(rows, frozenset())
+        return next(rows, frozenset[str]())
 
     def _registrations(self, path: str) -> tuple[tuple[int, str, str], ...]:
         """Every ``OP_TRAIT_REG`` of a file: its line, its OpDef, and the base name of the graph's operator or ""."""

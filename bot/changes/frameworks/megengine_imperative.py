@@ -16,8 +16,8 @@ from bot.changes.index.tree import Tree
 OPS: Final = "imperative/src/impl/ops/"
 BINDINGS: Final = "imperative/python/src/"
 MAX_LOCAL_STEPS: Final = 60
-MAX_REGISTRATIONS: Final = 3
-"""A block that registers more OpDefs than this tells nothing about a definition that none of them names."""
+MAX_REGISTRATIONS: Final = 1
+"""A block that registers more OpDefs tells nothing about a definition that none of them names."""
 
 _CAST: Final = re.compile(
     r"\b(?:cast_final_safe|cast_final|try_cast_final|as|same_type) < (\w+) >|\bstatic_cast < const (\w+) &"
@@ -107,7 +107,9 @@ class MegEngineImperative:
         if "OP_TRAIT_REG" in definition.uses:
             match = re.search(r"OP_TRAIT_REG \( (\w+)", code)
             return (match[1],) if match and match[1] in opdefs else ()
-        names = [a or b for a, b in _CAST.findall(code)]
+        names: list[str] = []
+        if not definition.file.startswith(BINDINGS) or "/grad" in definition.file:
+            names += [a or b for a, b in _CAST.findall(code)]
         names += _SPECIALISED.findall(code.partition("{")[0])
         if definition.kind == "statement" and definition.file.startswith(OPS):
             names += re.findall(r"\w+", code) if re.match(r"[A-Z][A-Z0-9_]+ \(", code) else []

@@ -15,7 +15,17 @@ from bot.changes.index.tree import Note
 from bot.changes.python_walk import PythonWalk
 
 BUILTIN: Final = "megengine.core.ops.builtin."
+GRAPH_OPERATORS: Final = (
+    "megengine._internal.opr."  # python_module/, before imperative/: mgb.opr.convolution(..)
+)
 BINDINGS: Final = ("megengine.core._imperative_rt.core2.", "megengine.core._imperative_rt.ops.")
+SHARED: Final = (
+    "megengine.core.tensor.utils"  # conversions of inputs, devices and shapes, for every function
+)
+TENSOR_BASES: Final = (
+    "ArrayMethodMixin",
+    "TensorWrapper",
+)  # core/tensor/{array_method,tensor_wrapper}.py
 FUNCTIONAL: Final = "megengine.functional."
 MODULE: Final = "megengine.module."
 TENSOR: Final = "megengine.Tensor."
@@ -40,16 +50,25 @@ class MegEnginePython:
 
     # From OpDefs, bindings and modes to definitions
 
-    def of_opdef(self, opdef: str) -> Iterator[Edge]:
-        """The definitions that apply an OpDef: those that are the op itself, or all when none is named so."""
-        yield from self._own(list(self.walk.users(BUILTIN + opdef, public=False)), opdef)
+    def of_opdef(self, opdef: str, bound: bool = False) -> Iterator[Edge]:
+        """The definitions that apply an OpDef: those that are the op itself, or all when none is named so.
+
+        ``bound``: a binding in C++ is the op itself.
+        """
+        users = [
+            edge
+            for path in _paths(opdef)
+            for edge in self.walk.users(path, public=False)
+            if edge.target.definition and _applies(edge.target.definition, path)
+        ]
+        yield from self._own(users, opdef, bound)
 
     def of_binding(self, name: str) -> Iterator[Edge]:
         """The definitions that call a function of the C++ module."""
         for module in BINDINGS:
             yield from self._own(list(self.walk.users(module + name, public=False)), name)
 
-    def _own(self, users: list[Edge], name: str) -> Iterator[Edge]:
+    def _own(self, users: list[Edge], name: str, bound: bool = False) -> Iterator[Edge]:
         known = facts().names_of(name)
         own = [
             e for e in users if _last(e) in known or same_op(_last(e), name.removesuffix("_cpp"))
@@ -61,7 +80,7 @@ class MegEnginePython:
                 f"{name} has {len(others)} more users in Python, which call it as a tool: not followed"
             )
             return
-        few = not own and len(others) <= FEW_USERS
+        few = not own and not bound and len(others) <= FEW_USERS
         yield from (replace(edge, direct=few) for edge in others)
 
     def of_mode(self, opdef: str, mode: str) -> Iterator[Edge]:
@@ -69,7 +88,8 @@ class MegEnginePython:
         written = re.compile(
             rf"""\bmode\s*=\s*(?:[\w.]*\bMode\.|_ElwMod\.|["']){mode}\b
               |\w*(?:elwise|elemwise\w*|Elemwise\w*)\(\s*(?:[\w.]*\bMode\.|_ElwMod\.){mode}\b
-              |\b(?:_reduce|{opdef})\(\s*["']{mode}["']
+              |\b(?:_reduce|_elemwise|{opdef})\(\s*["']{mode}["']
+              |\breduce_\(\s*\w+,\s*["']{mode}["']
               |\[[^\]]*(?:_ElwMod\.|Mode\.){mode}\b""",
             re.VERBOSE | re.IGNORECASE,
         )
@@ -85,11 +105,13 @@ class MegEnginePython:
     def _carriers(self, opdef: str) -> tuple[tuple[str, Definition], ...]:
         """Every definition that applies an OpDef, itself or through private helpers."""
         found: dict[str, Definition] = {}
-        names = {opdef, *({"ElemwiseMultiType"} if opdef == "Elemwise" else ())}
-        queue = [BUILTIN + name for name in sorted(names)]
+        names = (opdef, *(("ElemwiseMultiType",) if opdef == "Elemwise" else ()))
+        queue = [path for name in names for path in _paths(name)]
         while queue:
-            for place, definition in self.index.users(queue.pop()):
-                if place not in found and definition.kind != "class":
+            path = queue.pop()
+            for place, definition in self.index.users(path):
+                known = place in found or definition.kind == "class"
+                if not known and _applies(definition, path):
                     found[place] = definition
                     if definition.name.startswith("_") and "." not in definition.name:
                         queue.append(place)
@@ -99,19 +121,24 @@ class MegEnginePython:
 
     def successors(self, node: Node) -> Iterator[Edge]:
         """The language's edges, without those to composites, and with MegEngine's pairs of method and function."""
-        source = node.definition.name if node.definition else node.name.rpartition(".")[2]
+        module, source = self.index.split(node.name)
+        owner = source.rpartition(".")[0]
         public = node.kind == "python" and bool(self.walk.aliases(node.name))
         left_out = 0
         for edge in self.walk.successors(node):
             target = edge.target
-            if target.kind == "public" and _is_private(target.name):
-                continue
             if target.kind == "public":
-                yield replace(edge, target=replace(target, op=self.op_of(target.name)))
+                if not self._is_hidden(target.name, node.name):
+                    op = self.op_of(self._shortest(module, source, target.name))
+                    yield replace(edge, target=replace(target, op=op))
             elif public and " uses " in edge.step and not self._same(source, target):
                 left_out += 1
-            elif source.startswith("ArrayMethodMixin."):
-                yield replace(edge, direct=True)  # the methods of Tensor
+            elif module.startswith("megengine.core.") and " inherits " in edge.step:
+                yield replace(edge, direct=True)  # what Tensor is made of
+            elif module.startswith("megengine.core.") and f" uses {owner} (" in edge.step:
+                continue  # who makes a Tensor is not changed by its methods
+            elif module == SHARED:
+                yield replace(edge, direct=False)
             else:
                 yield edge
         if left_out:
@@ -119,6 +146,25 @@ class MegEnginePython:
                 f"{left_out} that call {node.name}: not followed, for it is public and tested itself"
             )
         yield from self._functions_of_method(source)
+        if module.startswith("megengine.core.tensor.") and owner in TENSOR_BASES:
+            name = source.removeprefix(f"{owner}.")
+            yield Edge(Node("python", f"megengine.tensor.Tensor.{name}"), f"Tensor inherits {name}")
+
+    def _shortest(self, module: str, source: str, alias: str) -> str:
+        """The shortest public name of what an alias names."""
+        for path in (f"{module}.{source}", f"{module}.{source.rpartition('.')[0]}"):
+            names = [n for n in self.walk.aliases(path) if not self._is_hidden(n, path)]
+            if alias in names:
+                return min(names, key=lambda name: name.count("."))
+        return alias
+
+    def _is_hidden(self, alias: str, path: str) -> bool:
+        """Whether a name is public by its path alone: private, or left out of its own module's ``__all__``."""
+        module, name = self.index.split(path)
+        exported = self.index.file(module).exported
+        return _is_private(alias) or (
+            alias == path and exported is not None and name.partition(".")[0] not in exported
+        )
 
     def _same(self, source: str, target: Node) -> bool:
         name = target.definition.name if target.definition else target.name
@@ -128,7 +174,7 @@ class MegEnginePython:
     def _functions_of_method(self, source: str) -> Iterator[Edge]:
         """``functional.sum(inp)`` is ``inp.sum()``: a function of the same name that calls the method of its argument."""
         owner, _, method = source.rpartition(".")
-        if owner not in ("Tensor", "ArrayMethodMixin"):
+        if not owner.startswith("Tensor") and owner != "ArrayMethodMixin":
             return
         for place, definition in self._functions.get(method, ()):
             if any(used.partition(".")[2] == method for used in definition.uses):
@@ -152,15 +198,25 @@ class MegEnginePython:
     def op_of(self, alias: str) -> str:
         """The public name under which an alias's op is reported: the function's, for its module, method or longer path."""
         short = _SUBMODULE.sub(r"\1.\2", alias)
-        if alias.startswith(MODULE) and alias.count(".") == 2:
+        if alias.startswith(MODULE):
             return self._function_of(alias.removeprefix(MODULE)) or alias
         if alias.startswith(TENSOR):
             return self._of_method(alias)
         return short
 
     def _function_of(self, module: str) -> str:
-        key = _plain(module)
-        return next((FUNCTIONAL + name for name in self._functions if _plain(name) == key), "")
+        """The function whose form a module is: ``Conv2d`` of ``conv2d``, ``quantized.X`` of a function there."""
+        folder, _, name = module.rpartition(".")
+        if folder not in ("", "quantized"):
+            return ""
+        functions = self._functions if not folder else self._quantized
+        prefix = FUNCTIONAL + (f"{folder}." if folder else "")
+        return next((prefix + f for f in functions if _plain(f) == _plain(name)), "")
+
+    @cached_property
+    def _quantized(self) -> tuple[str, ...]:
+        module = FUNCTIONAL + "quantized"
+        return tuple(d.name for d in self.index.file(module).definitions if d.kind == "function")
 
     def _of_method(self, alias: str) -> str:
         name = alias.removeprefix(TENSOR)
@@ -191,6 +247,19 @@ class MegEnginePython:
             elif name.startswith("__"):
                 methods.append((name, mode))
         return {name: modes[mode] for name, mode in methods if mode in modes}
+
+
+def _paths(opdef: str) -> tuple[str, str]:
+    """The full dotted paths of an OpDef, and of the graph's operator that older versions call instead."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", opdef).lower()
+    return BUILTIN + opdef, GRAPH_OPERATORS + snake
+
+
+def _applies(definition: Definition, path: str) -> bool:
+    """Whether a user of an OpDef makes one, and does not only read an attribute of it (``Convolution.Strategy``)."""
+    name = path.rpartition(".")[2]
+    bare = any(used.rpartition(".")[2] == name for used in definition.uses)
+    return bare or not any(name in used.split(".") for used in definition.uses)
 
 
 def _last(edge: Edge) -> str:

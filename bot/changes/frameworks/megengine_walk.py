@@ -27,7 +27,10 @@ from bot.changes.roles import CPP_SUFFIXES
 SOURCE_ROOTS: Final = (
     "dnn/src/", "dnn/include/", "src/opr/", "src/opr-mm/", "imperative/src/", "imperative/python/src/",
 )  # fmt: skip
-FEW_FILES: Final = 3
+FEW_USERS: Final = 3
+HANDLE: Final = (
+    "HandleImpl"  # dnn/src/<backend>/handle.h: makes and serves every operator of a backend
+)
 MAX_LOCAL_STEPS: Final = 400
 
 _KERNEL_ROW: Final = re.compile(
@@ -119,14 +122,16 @@ class MegEngineReader:
                     if name in user.uses and user.name != name:
                         node = Node("opdef", user.name)
                         yield Edge(node, f"{user.name} is built on {name}", direct=False)
-        yield from self.python.of_opdef(name)
-        yield from self.imperative.bindings_of(name)
+        bindings = list(self.imperative.bindings_of(name))
+        yield from bindings
+        yield from self.python.of_opdef(name, bool(bindings))
         forward = forward_of(name)
         if forward in self.declared.opdefs:
             yield Edge(Node("opdef", forward), f"{name} is the gradient of {forward}")
 
     def _of_operator(self, name: str) -> Iterator[Edge]:
-        opdefs = {name} & self.declared.opdefs
+        # Before src/core/include/megbrain/ir/ops.td there was, OpDefs were named after operators.
+        opdefs = {name} & self.declared.opdefs if self.declared.opdefs else {name}
         opdefs |= set(self.declared.opdefs_of_operator.get(name, ()))
         for opdef in sorted(opdefs):
             yield Edge(Node("opdef", opdef), f"OpDef {opdef} runs the operator {name}")
@@ -204,7 +209,7 @@ class MegEngineReader:
             return Edge(node, f"{definition.place} is mode {mode} of {operator}")
         return Edge(Node("operator", operator), f"{definition.place} is part of {operator}")
 
-    # Kernels: dnn
+    # The kernels of dnn
 
     def _of_dnn(self, definition: Definition) -> Iterator[Edge]:
         modes = sorted(self._modes_of(definition))
@@ -215,6 +220,12 @@ class MegEngineReader:
             return
         entry = _ENTRY.search(definition.name) if definition.kind == "entry" else None
         names = self._operators_of(definition)
+        if not names and "elemwise" in definition.file:
+            yield from (
+                users := list(self._users(definition))
+            )  # modes, as far as they are told apart
+            if users:
+                return
         names += [base_name(n) for n in _CREATED.findall(definition.code)]
         if not names:
             names = sorted(self._of_folder(definition))
@@ -296,22 +307,31 @@ class MegEngineReader:
     def _users(self, definition: Definition) -> Iterator[Edge]:
         """Definitions that name a symbol and can see it."""
         name = _own_name(definition)
-        if definition.kind in ("statement", "entry") or not name:
+        # A macro's call without a semicolon looks like an assignment: its name says nothing.
+        called = definition.kind == "assignment" and name.isupper()
+        if definition.kind in ("statement", "entry") or not name or called:
+            return
+        if name == HANDLE:
+            self.note(
+                f"{definition.place}: the handle of every operator: its members are followed, each by its name"
+            )
             return
         if len(name) < 3:
             self.note(f"{definition.place}: users of so short a name are not looked for")
             return
         users = [u for u in self.cpp.users(name, definition.file) if u != definition]
-        few = len({user.file for user in users}) <= FEW_FILES
+        if definition.kind == "macro" and PurePosixPath(definition.file).suffix not in HEADERS:
+            users = [u for u in users if u.file == definition.file]
+        few = len({user.name for user in users}) <= FEW_USERS
         for user in users:
-            step = f"{user.place} uses {name}"
-            yield Edge(_cpp_node(user), step, few or user.file == definition.file)
+            yield Edge(_cpp_node(user), f"{user.place} uses {name}", few)
 
 
 def _own_name(definition: Definition) -> str:
     """The class of a method, else the plain name: what users name."""
     owner, _, name = definition.name.partition("[")[0].rpartition("::")
-    return owner.rpartition("::")[2] or name
+    owner = owner.rpartition("::")[2]
+    return name if owner == HANDLE else owner or name
 
 
 def _cpp_node(definition: Definition) -> Node:

@@ -1,0 +1,182 @@
+"""MegEngine's chains, on a small repository in its layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from megengine_tree import TREE, Tree, edit
+
+from bot.changes.change import Changes
+
+Run = Callable[[Tree, Tree], Changes]
+
+F, M, T = "megengine.functional.", "megengine.module.", "megengine.Tensor."
+PYTHON = "imperative/python/megengine/"
+CONV1D = {F + "conv1d", M + "Conv1d"}
+CONV2D = {F + "conv2d", M + "Conv2d"}
+TRANSPOSED = {F + "conv_transpose2d"}
+FLOOR_DIV = {F + "floor_div", T + "__floordiv__"}
+ADD = {F + "add", T + "__add__"}
+MATMUL = {F + "matmul", T + "__matmul__", F + "linear"}
+SUM = {F + "sum", T + "sum"}
+MAX = {F + "max", T + "max"}
+POOLING = {F + "max_pool2d"}
+OPS_CPP = "imperative/src/impl/ops/specializations.cpp"
+SCALAR = "imperative/src/impl/transformations/scalar.cpp"
+TD = "src/core/include/megbrain/ir/ops.td"
+KERNELS = "dnn/src/common/elemwise/kern_defs.cuh"
+PARAMS = "dnn/scripts/opr_param_defs.py"
+
+
+def said(changes: Changes, how: str) -> set[str]:
+    """The public names said, but for longer paths to the same function (``functional.nn.conv2d``)."""
+    return {
+        alias
+        for op in changes.ops
+        if op.how == how
+        for alias in op.aliases
+        if not alias.startswith(F + "nn.")
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "ops"),
+    [
+        # Elementwise kernels, one mode at a time
+        (KERNELS, "DEF_KERN_INT(ADD, x + y)", "DEF_KERN_INT(ADD, y + x)", ADD),
+        (KERNELS, "{ return x / y; }", "{ return x / y - 1; }", FLOOR_DIV),
+        (KERNELS, "x > 0 ? y : 0", "x >= 0 ? y : 0", {F + "relu"}),
+        ("dnn/src/cuda/elemwise/kimpl/EXP_dt_float32.cu", "dt_float32", "dt_float16", {F + "exp"}),
+        ("dnn/src/arm_common/elemwise_helper/kimpl/relu.h", "return x;", "return x + 1;", {F + "relu"}),
+        ("src/opr/impl/basic_arith.cpp", "RET(og * out);", "RET(out * og);", {F + "exp"}),
+        # Kernels by folder and class
+        ("dnn/src/cuda/conv_bias/cudnn.cpp", "x > 0", "x > 1", {F + "quantized.conv_bias_activation"} | CONV1D | CONV2D),
+        ("dnn/src/cuda/conv_bias/chanwise/kern.cuh", "return x;", "return -x;", {F + "quantized.conv_bias_activation"} | CONV1D | CONV2D),
+        ("dnn/src/cuda/convolution/backward_data/kern.cu", "x = 1", "x = 2", CONV1D | CONV2D | TRANSPOSED),
+        ("dnn/src/x86/matrix_mul/f32/kernel.h", "return x;", "return -x;", MATMUL),
+        ("dnn/src/common/pooling.cpp", "x = 1;", "x = 2;", POOLING),
+        ("dnn/include/megdnn/oprs/nn.h", "PoolingBackward : public OperatorBase {\n    int", "PoolingBackward : public OperatorBase {\n    long", POOLING),
+        ("dnn/src/naive/softmax/opr_impl.cpp", "x = 1;", "x = 2;", {F + "softmax"}),
+        ("dnn/src/naive/handle.cpp", "MEGDNN_SPECIALIZE_CREATE_OPERATOR(PoolingForward);\n", "", POOLING),
+        # OpDefs
+        (TD, '"Softmax", [EmptyParam]', '"Softmax", [AxisParam]', {F + "softmax"}),
+        (OPS_CPP, "opr::Convolution::make(inputs[0]", "opr::Convolution::make(inputs[1]", CONV1D | CONV2D),
+        (OPS_CPP, "return x > 0;", "return x > 1;", {F + "softmax"}),
+        (SCALAR, "reduce_rule(const OpDef& op, Span<ValueRef> inputs) { return inputs; }", "reduce_rule(const OpDef& op, Span<ValueRef> inputs) { return {}; }", SUM | MAX),
+        (SCALAR, "softmax_rule(const OpDef& op, Span<ValueRef> inputs) { return inputs; }", "softmax_rule(const OpDef& op, Span<ValueRef> inputs) { return {}; }", {F + "softmax"}),
+        # The table of parameters, by its modes
+        (PARAMS, "'MAX = 1'", "'MAX = 2', 'MAX_ABS = 1'", set[str]()),
+        (PARAMS, "Doc('axis', 'along which'), -1", "Doc('axis', 'along which'), 0", SUM | MAX),
+        (PARAMS, "add_fields('uint32', 'window', 2)", "add_fields('uint32', 'window', 3)", POOLING),
+        # The graph's operators
+        ("src/opr/impl/dnn/convolution.cpp", "return 1;", "return 2;", CONV1D | CONV2D),
+        ("src/opr/impl/dnn/convolution.cpp", "return 0;", "return 4;", CONV1D | CONV2D),
+        # Bindings
+        ("imperative/python/src/tensor_utils.cpp", "Padding::make(ndim_of(1))", "Padding::make(ndim_of(2))", {F + "pad"}),
+        ("imperative/python/src/tensor_utils.cpp", "int ndim_of(int x) { return x; }", "int ndim_of(int x) { return -x; }", {F + "pad"}),
+        # Python
+        (PYTHON + "functional/nn.py", "Pooling(mode", "Pooling(window=3, mode", POOLING),
+        (PYTHON + "functional/vision.py", "def _scaled(inp):\n    return inp", "def _scaled(inp):\n    return inp + 1", {F + "vision.interpolate"}),
+        (PYTHON + "core/tensor/array_method.py", "__add__ = _binary_elwise(_ElwMod.ADD)", "__add__ = _binary(_ElwMod.ADD)", {T + "__add__"}),
+        (PYTHON + "core/tensor/array_method.py", 'return _reduce("sum")(self, axis)', 'return _reduce("sum")(self, axis + 1)', SUM),
+        (PYTHON + "module/conv.py", "return conv1d(x, self.weight)", "return conv1d(x, -self.weight)", {M + "Conv1d"}),
+        (PYTHON + "module/batchnorm.py", "forward(self, x):\n        return x", "forward(self, x):\n        return -x", {M + "BatchNorm2d"}),
+        (PYTHON + "functional/inplace.py", "apply(InplaceAdd(), dest, delta)[0]", "apply(InplaceAdd(), delta, dest)[0]", {"megengine.optimizer.SGD"}),
+    ],
+)  # fmt: skip
+def test_a_chain_ends_in_the_ops_that_it_changes(
+    changes_of: Run, file: str, old: str, new: str, ops: set[str]
+) -> None:
+    changes = changes_of(TREE, edit(file, old, new))
+    assert said(changes, "direct") == ops
+    if ops:
+        assert not changes.unmapped
+
+
+def test_a_shared_function_reaches_every_mode_indirectly(changes_of: Run) -> None:
+    file = PYTHON + "core/tensor/array_method.py"
+    changes = changes_of(TREE, edit(file, "builtin.Elemwise(mode), *args", "builtin.Elemwise(mode=mode), *args"))  # fmt: skip
+    assert not said(changes, "direct")
+    assert said(changes, "indirect") >= {F + "add", F + "floor_div", F + "exp", F + "log", F + "relu"}  # fmt: skip
+
+
+def test_what_only_calls_a_public_op_is_not_followed(changes_of: Run) -> None:
+    changes = changes_of(TREE, edit(PYTHON + "functional/nn.py", "Softmax(axis=1)", "Softmax(axis=2)"))  # fmt: skip
+    assert said(changes, "direct") == {F + "softmax"}
+    assert not said(changes, "indirect")
+    assert any("tested itself" in note for note in changes.notes)
+
+
+def test_function_module_and_method_are_one_op(changes_of: Run) -> None:
+    conv = changes_of(TREE, edit(PYTHON + "functional/nn.py", "Convolution(stride=2)", "Convolution(stride=3)"))  # fmt: skip
+    assert [op.op for op in conv.ops] == ["nn.functional.conv2d"]
+    floor_div = changes_of(TREE, edit(KERNELS, "floor_div_int(x, y))", "floor_div_int(y, x))"))
+    assert [op.op for op in floor_div.ops] == ["floor_divide"]
+    assert not floor_div.ops[0].in_python
+
+
+def test_a_new_op_from_td_to_function(changes_of: Run) -> None:
+    td = TREE[TD]
+    assert isinstance(td, str)
+    python = edit(PYTHON + "functional/vision.py", '"interpolate"]', '"interpolate", "flip"]')[
+        PYTHON + "functional/vision.py"
+    ]
+    assert isinstance(python, str)
+    flip = "\n\ndef flip(inp):\n    (out,) = apply(builtin.Flip(), inp)\n    return out\n"
+    changes = changes_of(
+        TREE,
+        {
+            TD: td + 'def Flip: MgbHashableOp<"Flip", [EmptyParam]>;\n',
+            PYTHON + "functional/vision.py": python + flip,
+        },
+    )
+    assert said(changes, "direct") == {F + "vision.flip"}
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"README.md": "# Words\n"},
+        {"imperative/python/test/unit/test_conv.py": "def test_conv():\n    assert 2\n"},
+        {"ci/run.sh": "true\n"},
+        edit(KERNELS, "#pragma once\n", "/* A licence. */\n#pragma once\n"),
+        edit(PARAMS, "'unary: exp(x)'", "'unary: the exponential'"),
+        edit(PYTHON + "functional/nn.py", "def pad(inp):\n", 'def pad(inp):\n    r"""Pads."""\n'),
+        edit(OPS_CPP, "int shared_by_convolutions(int x) { return x; }", "int shared_by_convolutions(int x) {\n    return x;\n}"),
+    ],
+)  # fmt: skip
+def test_words_tests_and_layout_change_no_op(changes_of: Run, edits: Tree) -> None:
+    changes = changes_of(TREE, edits)
+    assert not changes.ops
+    assert not changes.unmapped
+    assert changes.notes
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("src/core/impl/graph/cg_impl.cpp", "return 1;", "return 2;"),
+        ("dnn/scripts/gen_elemwise_kern_impls.py", "print(1)", "print(2)"),
+        ("lite/src/mge/network_impl.cpp", "return 1;", "return 2;"),
+        (OPS_CPP, "int shared_by_convolutions(int x) { return x; }", "int shared_by_convolutions(int x) { return -x; }"),
+    ],
+)  # fmt: skip
+def test_what_reaches_no_op_is_said(changes_of: Run, file: str, old: str, new: str) -> None:
+    changes = changes_of(TREE, edit(file, old, new))
+    assert not changes.ops
+    assert [entry.file for entry in changes.unmapped] == [file]
+
+
+def test_the_handle_of_a_backend_is_followed_by_its_members(changes_of: Run) -> None:
+    handle = "#pragma once\nclass HandleImpl {\n    int x;\n    int default_algorithm() { return 1; }\n};\n"
+    tree = {**TREE, "dnn/src/naive/handle.h": handle}
+    changes = changes_of(tree, edit("dnn/src/naive/handle.h", "int x;", "long x;", tree))
+    assert not changes.ops
+    assert changes.unmapped
+
+
+def test_before_there_was_a_td_operators_name_the_opdefs(changes_of: Run) -> None:
+    tree: Tree = {path: text for path, text in TREE.items() if path != TD}
+    changes = changes_of(tree, edit("dnn/src/common/pooling.cpp", "x = 1;", "x = 2;", tree))
+    assert said(changes, "direct") == POOLING
