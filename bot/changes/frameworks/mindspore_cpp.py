@@ -168,7 +168,11 @@ class MindSporeCpp:
             for user in self._seeing(symbol, definition)
             if not user.name.startswith(f"{symbol}::") and user.kind != "declaration"
         ]
-        shared = len({n for user in users for n in self._around(user, symbol)}) > FEW_PRIMITIVES
+        registered = [self._around(user, symbol) for user in users]
+        named = {name for names in registered for name in names}
+        # A type that many functions take is shared code, though each of them is one primitive's.
+        unnamed = sum(not names for names in registered)
+        shared = len(named) > FEW_PRIMITIVES or unnamed > MANY_USERS
         few = len({user.file for user in users}) <= FEW_FILES
         for user in users:
             direct = (few or user.file == definition.file) and not shared
