@@ -51,3 +51,4 @@ class Changes:
     tests: tuple[str, ...] = ()  # changed autotest files
     unmapped: tuple[Unmapped, ...] = ()
     notes: tuple[str, ...] = field(default=())  # fan-out capped, a layout not known, ...
+    left_out: tuple[str, ...] = ()  # ops reached through shared code beyond the nearest ones

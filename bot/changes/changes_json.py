@@ -8,13 +8,14 @@ from bot.changes.change import ChangedOp, Changes
 
 
 def to_json(changes: Changes) -> dict[str, Any]:
-    """``{"framework", "ops", "tests", "unmapped"}`` and ``"notes"``; plain JSON values throughout."""
+    """``{"framework", "ops", "tests", "unmapped", "notes", "left_out"}``; plain JSON values throughout."""
     return {
         "framework": changes.framework,
         "ops": [_op(op) for op in changes.ops],
         "tests": list(changes.tests),
         "unmapped": [{"file": entry.file, "why": entry.why} for entry in changes.unmapped],
         "notes": list(changes.notes),
+        "left_out": list(changes.left_out),
     }
 
 

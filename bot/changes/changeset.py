@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,23 @@ class ChangeSet(Protocol):
 
     def head_paths(self) -> tuple[str, ...]:
         """Every file of the tree at the head (for a patch: of the folder with the patch applied)."""
+        ...
+
+
+@runtime_checkable
+class NamedContents(Protocol):
+    """A ChangeSet that has a name for every content, as git has: what was read of one is kept for the next run."""
+
+    def head_blob(self, path: str) -> str | None:
+        """The name of a file's content at the head, or None when it is not to be read."""
+        ...
+
+    def base_blob(self, path: str) -> str | None:
+        """The name of a file's content at the base, or None when it is not to be read."""
+        ...
+
+    def head_texts(self, paths: Sequence[str]) -> Iterable[tuple[str, str | None]]:
+        """Each path with its text at the head, in any order."""
         ...
 
 

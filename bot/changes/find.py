@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-from bot.changes.change import ChangedLines, ChangedOp, Changes, Unmapped
+from pydantic import TypeAdapter, ValidationError
+
+from bot.changes.change import Changes, Unmapped
 from bot.changes.changeset import ChangedFile, ChangesError, ChangeSet
 from bot.changes.definition import Definition
+from bot.changes.difference import (
+    FileChange,
+    cancel_moves,
+    cancel_renames,
+    difference,
+    is_nameless,
+    with_before,
+)
 from bot.changes.file_text import printable_path
+from bot.changes.found_ops import MAX_INDIRECT_OPS, Found, FoundOps, nearest
 from bot.changes.frameworks import FRAMEWORKS
-from bot.changes.graph import Reached, walk
+from bot.changes.graph import MAX_NODES_IN_ALL, Walker
+from bot.changes.index.reader_version import version_of
+from bot.changes.index.store import IndexStore, Section
 from bot.changes.index.tree import Tree
+from bot.changes.notes import merged
 from bot.changes.op_names import OpGroup, canonical_op
 from bot.changes.rules import FrameworkRules, Reader
-from bot.changes.sources.python_source import MODULE
+from bot.changes.sides import Sides
 from bot.programs.op_groups import group_of
 
-QUIET_ROLES = {"documentation": "documentation", "ci": "CI", "test": "tests", "autotest": "tests"}
-MAX_LINES_PER_OP = 100
+QUIET_ROLES = {
+    "documentation": "documentation", "ci": "CI", "test": "tests", "autotest": "tests",
+    "stub": "signatures for type checkers",
+}  # fmt: skip
+_CHANGES: Final = TypeAdapter(Changes)
 
 
 def find_changes(
@@ -29,20 +45,63 @@ def find_changes(
     *,
     group: OpGroup = group_of,
     frameworks: Sequence[FrameworkRules] = FRAMEWORKS,
+    store: IndexStore | None = None,
 ) -> Changes:
     """The ops that a diff changes, each with the path that proves it.
 
-    ``framework`` (``torch``, ``oneflow``) is found from the tree when it is None. Raises ChangesError when the
-    tree is of no framework that is known here.
+    ``framework`` (``torch``, ``oneflow``) is found from the tree when it is None. What is read is kept in ``store``,
+    the whole answer too where the diff has a name and the rules are OpDiff's own. Raises ChangesError when the tree is
+    of no framework that is known here.
     """
-    head = Tree(changeset.head_paths(), changeset.head_text)
-    rules = _rules(head, framework, frameworks)
-    return _Search(changeset, head, rules, group).run()
+    if store is None or group is not group_of or frameworks is not FRAMEWORKS:
+        return _find(changeset, framework, group, frameworks, store)
+    key = _key(changeset, framework)
+    known = _known(store.get(key)) if key else None
+    if known is not None:
+        return known
+    found = _find(changeset, framework, group, frameworks, store)
+    if key and not store.problem:
+        store.put(key, _CHANGES.dump_json(found))
+        store.flush()
+    return found
+
+
+def _key(changeset: ChangeSet, framework: str | None) -> bytes | None:
+    """The key of an answer; None for a diff without a name, as that of a folder which may change."""
+    identity = getattr(changeset, "identity", None)
+    if not isinstance(identity, str):
+        return None
+    section = Section("changes", version_of("bot.changes", "bot.programs"))
+    return section.key(identity, framework or "", *getattr(changeset, "notes", ()))
+
+
+def _known(data: bytes | None) -> Changes | None:
+    try:
+        return None if data is None else _CHANGES.validate_json(data)
+    except ValidationError:
+        return None
+
+
+def _find(
+    changeset: ChangeSet,
+    framework: str | None,
+    group: OpGroup,
+    frameworks: Sequence[FrameworkRules],
+    store: IndexStore | None,
+) -> Changes:
+    sides = Sides(changeset, store)
+    rules = _rules(sides.head, framework, frameworks)
+    found = _Search(changeset, sides, rules, group).run()
+    if store is not None:
+        store.flush()
+        if store.problem:
+            return replace(found, notes=(*found.notes, store.problem))
+    return found
 
 
 def framework_of(changeset: ChangeSet, *, frameworks: Sequence[FrameworkRules] = FRAMEWORKS) -> str:
     """The framework that a tree's layout is of. Raises ChangesError when it is none that is known here."""
-    return _rules(Tree(changeset.head_paths(), changeset.head_text), None, frameworks).name
+    return _rules(Sides(changeset).head, None, frameworks).name
 
 
 def _rules(
@@ -59,46 +118,46 @@ def _rules(
     )
 
 
-@dataclass
-class _FileChange:
-    """One changed source file: what differs, and what became of it."""
+@dataclass(frozen=True)
+class _Side:
+    """One tree as a framework's rules see it, and the walks through it."""
 
-    file: ChangedFile
-    removed: list[Definition] = field(default_factory=list[Definition])
-    added: list[Definition] = field(default_factory=list[Definition])
-    reached: int = 0
-    reasons: list[str] = field(default_factory=list[str])
+    reader: Reader
+    walker: Walker
 
 
 class _Search:
     def __init__(
-        self, changeset: ChangeSet, head: Tree, rules: FrameworkRules, group: OpGroup
+        self, changeset: ChangeSet, sides: Sides, rules: FrameworkRules, group: OpGroup
     ) -> None:
         self.changeset = changeset
-        self.head = head
+        self.sides = sides
         self.rules = rules
         self.group = group
         self.notes: list[str] = list(getattr(changeset, "notes", ()))
         self.unmapped: list[Unmapped] = []
         self.tests: list[str] = []
-        self.found: defaultdict[str, list[tuple[Reached, Definition, ChangedFile]]] = defaultdict(
-            list
-        )
+        self.found = FoundOps()
+        self.places = 0
 
     def run(self) -> Changes:
         changes = [change for file in self.changeset.files if (change := self._read(file))]
-        _cancel_moves(changes)
-        _cancel_renames(changes)
+        cancel_moves(changes)
+        cancel_renames(changes)
         self._follow(changes)
         for change in changes:
             self._account(change)
-        ops = tuple(self._op(op, found) for op, found in sorted(self.found.items()))
+        ops, left_out = nearest(self.found.ops())
+        if left_out:
+            indirect = MAX_INDIRECT_OPS + len(left_out)
+            self.notes.append(
+                f"{indirect} ops are reached through shared code: the nearest {MAX_INDIRECT_OPS} of them are kept"
+            )
         return Changes(
-            self.rules.name, ops, tuple(self.tests), tuple(self.unmapped),
-            tuple(dict.fromkeys(self.notes)),
+            self.rules.name, ops, tuple(self.tests), tuple(self.unmapped), merged(self.notes), left_out,
         )  # fmt: skip
 
-    def _read(self, file: ChangedFile) -> _FileChange | None:
+    def _read(self, file: ChangedFile) -> FileChange | None:
         """The differing definitions of a source file; None for a file that is accounted for already."""
         shown = printable_path(file.path)
         before = self.changeset.base_text(file.old) if file.old else ""
@@ -120,7 +179,7 @@ class _Search:
             return None
         return self._compare(file, before, after)
 
-    def _compare(self, file: ChangedFile, before: str, after: str) -> _FileChange | None:
+    def _compare(self, file: ChangedFile, before: str, after: str) -> FileChange | None:
         sides: list[tuple[Definition, ...]] = []
         for path, text in ((file.old, before), (file.new, after)):
             definitions = self.rules.definitions(path, text) if path else ()
@@ -130,65 +189,65 @@ class _Search:
                 )
                 return None
             sides.append(definitions)
-        removed, added = _difference(*sides)
+        removed, added = difference(*sides)
         if not removed and not added:
             self.notes.append(f"{printable_path(file.path)}: no change in what the code does")
             return None
-        return _FileChange(file, removed, added)
+        return FileChange(file, removed, added)
 
     def _lose(self, file: ChangedFile, why: str) -> None:
         self.unmapped.append(Unmapped(printable_path(file.path), why))
 
-    def _follow(self, changes: list[_FileChange]) -> None:
-        head = self.rules.reader(self.head, self.notes.append)
-        base: Reader | None = None
+    def _follow(self, changes: list[FileChange]) -> None:
+        head = self._side(self.sides.head)
+        base: _Side | None = None
         for change in changes:
             names_removed = {d.name for d in change.removed}
             names_added = {d.name for d in change.added}
-            for definition in _with_before(change):
+            for definition in with_before(change):
                 self._walk(change, definition, head, definition.name not in names_removed)
-            gone = [d for d in change.removed if d.name not in names_added or _is_nameless(d)]
+            gone = [d for d in change.removed if d.name not in names_added or is_nameless(d)]
             if gone and base is None:
-                base = self.rules.reader(self._base_tree(), self.notes.append)
+                base = self._side(self.sides.base)
             for definition in gone:
                 assert base is not None
                 self._walk(change, definition, base, True)
 
-    def _base_tree(self) -> Tree:
-        """The tree before the diff: the head's files but for those that the diff touches."""
-        new = {file.new for file in self.changeset.files}
-        old = {file.old: file.old for file in self.changeset.files if file.old}
-        paths = [path for path in self.head.paths if path not in new] + list(old)
-
-        def read(path: str) -> str | None:
-            return self.changeset.base_text(path) if path in old else self.head.text(path)
-
-        return Tree(paths, read)
+    def _side(self, tree: Tree) -> _Side:
+        reader = self.rules.reader(tree, self.notes.append)
+        return _Side(reader, Walker(reader.successors))
 
     def _walk(
-        self, change: _FileChange, definition: Definition, reader: Reader, one_sided: bool
+        self, change: FileChange, definition: Definition, side: _Side, one_sided: bool
     ) -> None:
-        start = reader.start(definition, one_sided)
+        start = side.reader.start(definition, one_sided)
         if isinstance(start, str):
             if start:
                 change.reasons.append(f"{definition.place}: {start}")
             else:
                 change.reached += 1
             return
+        if self.places > MAX_NODES_IN_ALL:
+            change.reasons.append(
+                f"{definition.place}: not followed, for this diff reaches more than {MAX_NODES_IN_ALL} places"
+            )
+            return
         step = f"{definition.file}:{definition.first} changes {definition.kind} {definition.name}"
-        done = walk(start, step, reader.successors)
+        done = side.walker.walk(start, step)
+        self.places += done.visited
         self.notes.extend(done.notes)
         for reached in done.reached:
             op = canonical_op(reached.op or reached.name, self.rules.name, self.group)
-            self.found[op].append((reached, definition, change.file))
-        if done.reached:
+            self.found.add(op, Found(reached, definition, change.file))
+        unused = definition.kind in ("alias", "declaration") and not [*side.reader.successors(start)]
+        if done.reached or unused:
             change.reached += 1
         else:
             change.reasons.append(
                 f"{definition.place}: no public op uses it, as far as can be read"
             )
 
-    def _account(self, change: _FileChange) -> None:
+    def _account(self, change: FileChange) -> None:
         """Every file is said to be read, lost, or to change nothing: none goes in silence."""
         if change.reached:
             shown = printable_path(change.file.path)
@@ -200,136 +259,3 @@ class _Search:
             shown = "; ".join(change.reasons[:3])
             more = len(change.reasons) - 3
             self._lose(change.file, shown + (f"; and {more} more" if more > 0 else ""))
-
-    def _op(self, op: str, found: list[tuple[Reached, Definition, ChangedFile]]) -> ChangedOp:
-        found = sorted(found, key=lambda entry: (entry[0].indirect, len(entry[0].path)))
-        best = found[0][0]
-        aliases = dict.fromkeys(reached.name for reached, _, _ in found)
-        lines = dict.fromkeys(
-            line
-            for reached, definition, file in found
-            if reached.indirect == best.indirect
-            for line in _lines(definition, file)
-        )
-        in_python = all(definition.file.endswith(".py") for _, definition, _ in found)
-        return ChangedOp(
-            op=op,
-            how="indirect" if best.indirect else "direct",
-            aliases=tuple(aliases),
-            path=tuple(printable_path(step) for step in best.path),
-            lines=tuple(lines)[:MAX_LINES_PER_OP],
-            in_python=in_python,
-        )
-
-
-def _key(definition: Definition) -> tuple[str, str, str]:
-    return definition.kind, definition.name, definition.code
-
-
-def _difference(
-    old: Iterable[Definition], new: Iterable[Definition]
-) -> tuple[list[Definition], list[Definition]]:
-    """The definitions that only one side has, wherever they stand in the file."""
-    old, new = list(old), list(new)
-    return _without(old, Counter(map(_key, new))), _without(new, Counter(map(_key, old)))
-
-
-def _without(
-    definitions: list[Definition],
-    others: Counter[tuple[str, str, str]],
-    movable: Callable[[Definition], bool] = lambda definition: True,
-) -> list[Definition]:
-    kept: list[Definition] = []
-    for definition in definitions:
-        if movable(definition) and others[_key(definition)] > 0:
-            others[_key(definition)] -= 1
-        else:
-            kept.append(definition)
-    return kept
-
-
-def _movable(definition: Definition) -> bool:
-    """Imports and loose statements mean what their file makes of them; definitions mean the same anywhere."""
-    return definition.kind not in ("import", "statement")
-
-
-def _cancel_renames(changes: list[_FileChange]) -> None:
-    """Take away what changed only because a definition got another name and its users follow it."""
-    bodies: dict[tuple[str, str], str] = {}
-    for change in changes:
-        for definition in change.removed:
-            bodies.setdefault((definition.kind, _nameless(definition)), definition.name)
-    renamed: dict[str, str] = {}
-    for change in changes:
-        for definition in change.added:
-            old = bodies.get((definition.kind, _nameless(definition)))
-            public = definition.kind not in (
-                "class",
-                "function",
-                "macro",
-            ) or definition.file.endswith(".py")
-            if old and old != definition.name and definition.name.isidentifier() and not public:
-                renamed[definition.name] = old
-    if renamed:
-        pattern = re.compile(rf"(?<!:: )\b(?:{'|'.join(map(re.escape, renamed))})\b")
-        for change in changes:
-            old_codes = Counter(
-                pattern.sub(lambda m: renamed[m[0]], d.code) for d in change.removed
-            )
-            new_codes = Counter(pattern.sub(lambda m: renamed[m[0]], d.code) for d in change.added)
-            kept = old_codes & new_codes
-            change.removed = [d for d in change.removed if d.code not in kept]
-            change.added = [
-                d for d in change.added if pattern.sub(lambda m: renamed[m[0]], d.code) not in kept
-            ]
-
-
-def _is_nameless(definition: Definition) -> bool:
-    """Whether the name is a macro's, which many registrations share, and tells none of them from the others."""
-    return definition.kind == "statement" and definition.name != MODULE
-
-
-def _nameless(definition: Definition) -> str:
-    """The code with the name left out."""
-    if not definition.name.isidentifier():
-        return definition.code
-    return re.sub(rf"(?<!:: )\b{definition.name}\b", "?", definition.code)
-
-
-def _cancel_moves(changes: list[_FileChange]) -> None:
-    """Take away what one file lost and another gained unchanged."""
-    removed = Counter(_key(d) for change in changes for d in change.removed)
-    added = Counter(_key(d) for change in changes for d in change.added)
-    for change in changes:
-        change.removed = _without(change.removed, added, _movable)
-        change.added = _without(change.added, removed, _movable)
-
-
-def _with_before(change: _FileChange) -> Iterator[Definition]:
-    """The added definitions, each with the code of the one that it takes the place of, where that is certain."""
-
-    def kind_and_name(definition: Definition) -> tuple[str, str]:
-        return definition.kind, definition.name
-
-    added = Counter(map(kind_and_name, change.added))
-    removed = Counter(map(kind_and_name, change.removed))
-    codes = {kind_and_name(d): d.code for d in change.removed}
-    for definition in change.added:
-        key = kind_and_name(definition)
-        certain = added[key] == removed[key] == 1
-        yield replace(definition, before=codes[key]) if certain else definition
-
-
-def _lines(definition: Definition, file: ChangedFile) -> list[ChangedLines]:
-    """The changed lines of a definition on the head side, as runs."""
-    if definition.file != file.new:
-        return []
-    runs: list[ChangedLines] = []
-    for line in file.new_lines:
-        if not definition.first <= line <= definition.last:
-            continue
-        if runs and runs[-1].last == line - 1:
-            runs[-1] = ChangedLines(runs[-1].file, runs[-1].first, line)
-        else:
-            runs.append(ChangedLines(printable_path(definition.file), line, line))
-    return runs

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
-from functools import cached_property, lru_cache
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import IO, Final
 
 from bot.changes.changeset import ChangedFile, ChangesError
 from bot.changes.file_text import MAX_TEXT_BYTES, decode_text
+from bot.changes.index.bounded import Bounded
 
 HARDENING: Final = (
     "-c", "safe.directory=*",  # a container runs as another user; what could execute is off below
@@ -26,6 +28,7 @@ HARDENING: Final = (
 """Settings in front of every git command, so that a hostile repository's own configuration starts nothing."""
 
 DIFF_FLAGS: Final = ("-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
+KEPT_CHARACTERS: Final = 32 << 20  # of texts in memory
 SUBMODULE: Final = "160000"
 SYMLINK: Final = "120000"
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -69,7 +72,7 @@ class GitChangeSet:
             )
         self.base_revision = merge_base.decode().strip() if merge_base else self.base_commit
         self._objects: _ObjectReader | None = None
-        self._read = lru_cache(maxsize=4096)(self._read_uncached)
+        self._texts: Bounded[str, str | None] = Bounded(KEPT_CHARACTERS)
 
     def _open_repository(self) -> None:
         """Raise ChangesError unless git can read the repository, with git's own words where it is damaged."""
@@ -166,6 +169,24 @@ class GitChangeSet:
         """The object name of a file's content at the head: what a cache may be keyed by."""
         return self._head_blobs.get(path)
 
+    def base_blob(self, path: str) -> str | None:
+        """The object name of a file's content at the merge base."""
+        return self._base_blobs.get(path)
+
+    def head_texts(self, paths: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+        """Each path with its text at the head, in one go: for many files much faster than one by one."""
+        blobs = self._head_blobs
+        known = [path for path in paths if path in blobs]
+        yield from ((path, None) for path in paths if path not in blobs)
+        datas = _read_in_order(self.repository, [blobs[path] for path in known])
+        for path, data in zip(known, datas, strict=True):
+            yield path, None if data is None else decode_text(data)
+
+    @property
+    def identity(self) -> str:
+        """What names the diff: results of the same code for the same identity are the same."""
+        return f"git {self.base_revision} {self.head_revision}"
+
     @cached_property
     def _base_blobs(self) -> dict[str, str]:
         return self._blobs(self.base_revision)
@@ -186,13 +207,15 @@ class GitChangeSet:
         return blobs
 
     def _text(self, blob: str | None) -> str | None:
-        return self._read(blob) if blob else None
-
-    def _read_uncached(self, blob: str) -> str | None:
+        if not blob:
+            return None
+        if blob in self._texts:
+            return self._texts.get(blob)
         if self._objects is None:
             self._objects = _ObjectReader(self.repository)
         data = self._objects.read(blob)
-        return None if data is None else decode_text(data)
+        text = None if data is None else decode_text(data)
+        return self._texts.put(blob, text, len(text or "") + 64)
 
     def close(self) -> None:
         """End the reader process."""
@@ -216,34 +239,61 @@ class GitChangeSet:
             self.close()
 
 
+def _cat_file(repository: Path, stdin: int | IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["git", *HARDENING, "-C", str(repository), "cat-file", "--batch"],
+        stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(),
+    )  # fmt: skip
+
+
+def _next_object(stdout: IO[bytes]) -> bytes | None:
+    """An object's bytes; None when the clone does not hold it (partial clones), or it is too large for a text."""
+    fields = stdout.readline().split()
+    if len(fields) != 3:
+        return None
+    size = int(fields[2])
+    if size > MAX_TEXT_BYTES:
+        while size > 0:
+            size -= len(stdout.read(min(size, MAX_TEXT_BYTES))) or size
+        stdout.read(1)
+        return None
+    data = stdout.read(size)
+    stdout.read(1)
+    return data
+
+
+def _read_in_order(repository: Path, names: Sequence[str]) -> Iterator[bytes | None]:
+    """Objects by name; git works on the next ones while the caller works on this one."""
+    if not names:
+        return
+    with tempfile.TemporaryFile() as asked:  # a pipe would be full while git's answers wait
+        asked.write("".join(f"{name}\n" for name in names).encode())
+        asked.seek(0)
+        process = _cat_file(repository, asked)
+    stdout = process.stdout
+    assert stdout is not None
+    try:
+        for _ in names:
+            yield _next_object(stdout)
+    finally:
+        stdout.close()
+        process.wait()
+
+
 class _ObjectReader:
     """One ``git cat-file --batch`` that answers for every blob: a process per file would cost minutes."""
 
     def __init__(self, repository: Path) -> None:
-        self._process = subprocess.Popen(
-            ["git", *HARDENING, "-C", str(repository), "cat-file", "--batch"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(),
-        )  # fmt: skip
+        self._process = _cat_file(repository, subprocess.PIPE)
 
     def read(self, name: str) -> bytes | None:
-        """An object's bytes; None when the clone does not hold it (partial clones), or it is too large for a text."""
+        """An object's bytes, or None: see ``_next_object``."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
         stdin.write(name.encode() + b"\n")
         stdin.flush()
-        fields = stdout.readline().split()
-        if len(fields) != 3:
-            return None
-        size = int(fields[2])
-        if size > MAX_TEXT_BYTES:
-            while size > 0:
-                size -= len(stdout.read(min(size, MAX_TEXT_BYTES))) or size
-            stdout.read(1)
-            return None
-        data = stdout.read(size)
-        stdout.read(1)
-        return data
+        return _next_object(stdout)
 
     def close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bot.changes.definition import Definition
+from bot.changes.index.bounded import Bounded
 
 MAX_FAN_OUT: Final = 40  # users of one symbol that are followed
 MAX_NODES: Final = 3000  # nodes visited from one set of changes
+MAX_NODES_IN_ALL: Final = 300_000  # nodes visited from all changes of a diff together
+MAX_REMEMBERED: Final = 50_000  # nodes whose edges are kept for the next walk
 MAX_INDIRECT: Final = 1  # indirect edges in one path: beyond the first, nothing is shown any more
 
 
@@ -54,6 +57,7 @@ class Walk:
 
     reached: tuple[Reached, ...]
     notes: tuple[str, ...]
+    visited: int = 0  # nodes
 
 
 Successors = Callable[[Node], Iterable[Edge]]
@@ -106,4 +110,25 @@ def walk(start: Node, first_step: str, successors: Successors) -> Walk:
         notes.append(
             f"more than {MAX_INDIRECT} step through shared code away from a change: not followed"
         )
-    return Walk(tuple(reached.values()), tuple(notes))
+    return Walk(tuple(reached.values()), tuple(notes), visited)
+
+
+class Walker:
+    """Walks through one tree: the edges that one walk has found, the next does not look for again."""
+
+    def __init__(self, successors: Successors) -> None:
+        self._find = successors
+        self._known: Bounded[tuple[Node, int], tuple[Edge, ...]] = Bounded(MAX_REMEMBERED)
+
+    def walk(self, start: Node, first_step: str) -> Walk:
+        """``walk`` with what is remembered."""
+        return walk(start, first_step, self._successors)
+
+    def _successors(self, node: Node) -> tuple[Edge, ...]:
+        if node.definition is not None and node.definition.before:
+            return tuple(self._find(node))  # edges that depend on what just this change changed
+        # Overloads are one node in a walk, but not of the same edges.
+        key = (node, node.definition.first if node.definition else 0)
+        if key in self._known:
+            return self._known.get(key)
+        return self._known.put(key, tuple(self._find(node)), 1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from functools import cached_property, lru_cache
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -12,9 +14,11 @@ from unidiff.errors import UnidiffParseError
 from unidiff.patch import Hunk, PatchedFile, PatchSet
 
 from bot.changes.changeset import ChangedFile, ChangesError
-from bot.changes.file_text import decode_text
+from bot.changes.file_text import MAX_TEXT_BYTES, decode_text
+from bot.changes.index.bounded import Bounded
 
 MAX_PATCH_BYTES: Final = 256 << 20
+KEPT_CHARACTERS: Final = 32 << 20  # of texts in memory
 SKIPPED_FOLDERS: Final = frozenset({".git", "__pycache__"})
 _ESCAPE: Final = re.compile(r"\\([0-7]{3}|.)")
 _ESCAPES: Final = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
@@ -37,7 +41,8 @@ class PatchChangeSet:
         self._patch_file = patch_file
         self._heads: dict[str, bytes | None] = {}
         self.files: tuple[ChangedFile, ...] = tuple(self._apply(file) for file in self._parse())
-        self._read = lru_cache(maxsize=4096)(self._read_uncached)
+        self._texts: Bounded[str, str | None] = Bounded(KEPT_CHARACTERS)
+        self._blobs: dict[str, str | None] = {}
 
     def _parse(self) -> PatchSet:
         try:
@@ -123,11 +128,27 @@ class PatchChangeSet:
 
     def base_text(self, path: str) -> str | None:
         """The text of a file of the folder, or None when it is not there or not text."""
-        return self._read(path)
-
-    def _read_uncached(self, path: str) -> str | None:
+        if path in self._texts:
+            return self._texts.get(path)
         data = self._bytes(path)
-        return None if data is None else decode_text(data)
+        text = None if data is None else decode_text(data)
+        return self._texts.put(path, text, len(text or "") + 64)
+
+    def base_blob(self, path: str) -> str | None:
+        """What git would name the content of a file of the folder; None when it is not there or too large for a text."""
+        if path not in self._blobs:
+            self._blobs[path] = blob_name(self._bytes(path))
+        return self._blobs[path]
+
+    def head_blob(self, path: str) -> str | None:
+        """What git would name the content of a file with the patch applied."""
+        if path in self._heads:
+            return blob_name(self._heads[path])
+        return self.base_blob(path)
+
+    def head_texts(self, paths: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+        """Each path with its text at the head."""
+        return ((path, self.head_text(path)) for path in paths)
 
     def head_text(self, path: str) -> str | None:
         """The text of a file with the patch applied, or None when it is not there or not text."""
@@ -150,6 +171,13 @@ class PatchChangeSet:
         removed = {path for path, data in self._heads.items() if data is None}
         added = [path for path, data in self._heads.items() if data is not None]
         return tuple(sorted({*self._paths, *added} - removed))
+
+
+def blob_name(data: bytes | None) -> str | None:
+    """git's SHA-1 name of a content; None for no content, or for one that is too large for a text."""
+    if data is None or len(data) > MAX_TEXT_BYTES:
+        return None
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def _path(name: str | None) -> str | None:

@@ -7,14 +7,26 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from bot.changes.definition import Definition
-from bot.changes.index.tree import Note, Tree, holds_word
+from bot.changes.index.blob_facts import BlobFacts, read_facts, word_hash
+from bot.changes.index.include_graph import IncludeGraph
+from bot.changes.index.parsed import Parser
+from bot.changes.index.tree import Note, Tree
 from bot.changes.sources.cpp_source import includes, read_cpp, tokenize
 
 HEADERS = frozenset({".h", ".hpp", ".cuh", ".inl"})
 MAX_MACRO_DEPTH = 8
+MAX_FILES_OF_A_WORD: Final = 2000  # of the files that name a symbol, so many are parsed
+MANY_DEFINITIONS: Final = 500  # in one file, beyond which its words are kept in a table
+MAX_KEPT: Final = 8192  # macros, and definitions with their macros, that are remembered
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]+")
+
+
+_PARSER: Final = Parser("c++", read_cpp, TypeAdapter(tuple[Definition, ...]))
 
 
 class CppIndex:
@@ -24,98 +36,117 @@ class CppIndex:
         self.tree = tree
         self.note = note
         self.paths = paths
-        self.definitions = lru_cache(maxsize=None)(self._definitions)
-        self.macro = lru_cache(maxsize=None)(self._macro)
-        self.closure = lru_cache(maxsize=None)(self._closure)
+        self.macro = lru_cache(maxsize=MAX_KEPT)(self._macro)
+        self._mentions = lru_cache(maxsize=64)(self._read_mentions)
+        self.closure = lru_cache(maxsize=MAX_KEPT)(self._closure)
 
-    def _definitions(self, path: str) -> tuple[Definition, ...]:
-        text = self.tree.text(path)
-        return read_cpp(path, text) if text is not None else ()
+    def definitions(self, path: str) -> tuple[Definition, ...]:
+        """The definitions of a file; none when it has no text."""
+        return self.tree.parsed(path, _PARSER)
 
     @cached_property
-    def _by_name(self) -> dict[str, tuple[str, ...]]:
-        found: defaultdict[str, list[str]] = defaultdict(list)
+    def _facts(self) -> dict[str, BlobFacts]:
+        known = dict(zip(self.tree.indexed, self.tree.facts, strict=True))
+        return {
+            path: known[path] if path in known else read_facts(self.tree.text(path) or "")
+            for path in self.paths
+        }
+
+    @cached_property
+    def _graph(self) -> IncludeGraph:
+        return IncludeGraph(self.paths, (facts.includes for facts in self._facts.values()))
+
+    @cached_property
+    def _macro_files(self) -> dict[int, tuple[str, ...]]:
+        """Hash of a macro's name -> the files that define one of such a hash."""
+        found: defaultdict[int, list[str]] = defaultdict(list)
         for path in self.paths:
-            found[PurePosixPath(path).name].append(path)
-        return {name: tuple(paths) for name, paths in found.items()}
+            for value in self._facts[path].macros.tolist():
+                found[value].append(path)
+        return {value: tuple(paths) for value, paths in found.items()}
 
     def _included(self, path: str) -> tuple[str, ...]:
-        """The tree's files that a source includes; the path as written is a suffix of the tree's."""
-        found: list[str] = []
-        for written in includes(self.tree.text(path) or ""):
-            tail = written.removeprefix("./")
-            while tail.startswith("../"):
-                tail = tail[3:]
-            near = str(PurePosixPath(path).parent / tail)
-            options = self._by_name.get(PurePosixPath(tail).name, ())
-            if near in options:
-                found.append(near)
-            else:
-                found.extend(
-                    option for option in options if option == tail or option.endswith("/" + tail)
-                )
-        return tuple(found)
-
-    @cached_property
-    def _includers(self) -> dict[str, tuple[str, ...]]:
-        found: defaultdict[str, list[str]] = defaultdict(list)
-        for path in self.paths:
-            for included in self._included(path):
-                found[included].append(path)
-        return {path: tuple(users) for path, users in found.items()}
-
-    def _visible_from(self, path: str) -> tuple[str, ...]:
-        """A header and every file that includes it, however far."""
-        seen = {path: None}
-        queue = deque([path])
-        while queue:
-            for user in self._includers.get(queue.popleft(), ()):
-                if user not in seen:
-                    seen[user] = None
-                    queue.append(user)
-        return tuple(seen)
+        """The tree's files that a source includes."""
+        if path in self._facts:
+            return self._graph.included(path)
+        return self._graph.resolve(path, includes(self.tree.text(path) or ""))
 
     def scope(self, name: str, path: str) -> tuple[str, ...]:
         """The files in which a symbol defined in ``path`` can be meant by its name."""
         if PurePosixPath(path).suffix in HEADERS:
-            return self._visible_from(path)
+            return self._graph.seen_by(path)
         files = {path: None}
-        for header in self._included(path):
-            if holds_word(self.tree.text(header) or "", name):
-                files |= dict.fromkeys(self._visible_from(header))
+        for header in self._headers_of(name, path):
+            files |= dict.fromkeys(self._graph.seen_by(header))
+        return tuple(files)
+
+    def _headers_of(self, name: str, path: str) -> tuple[str, ...]:
+        """The headers that a source includes itself and that name the symbol: where it may be declared."""
+        return self.tree.containing(name, self._included(path))
+
+    def _in_scope(self, name: str, path: str) -> tuple[str, ...]:
+        """The files of the symbol's scope that may hold its name: those of ``scope``, in its order."""
+        holding = self.tree.candidates(name, self.paths)
+        if PurePosixPath(path).suffix in HEADERS:
+            return self._graph.that_see(path, holding)
+        files = dict.fromkeys(self.tree.candidates(name, (path,)))
+        for header in self._headers_of(name, path):
+            files |= dict.fromkeys(self._graph.that_see(header, holding))
         return tuple(files)
 
     def users(self, name: str, path: str) -> Iterator[Definition]:
         """Every definition, but those of the symbol itself, that names it and can see it."""
-        for file in self.tree.containing(name, self.scope(name, path)):
-            for definition in self.definitions(file):
+        for file in self._few(name, self._in_scope(name, path)):
+            for definition in self._using(file, name):
                 own = definition.name == name and definition.kind not in ("statement", "entry")
-                if name in definition.uses and not own:
+                if not own:
                     yield definition
 
     def naming(self, word: str, paths: tuple[str, ...]) -> Iterator[Definition]:
         """Every definition in the given files that names a word (in code or in a string)."""
-        for file in self.tree.containing(word, paths):
-            for definition in self.definitions(file):
-                if word in definition.uses:
-                    yield definition
+        for file in self._few(word, self.tree.candidates(word, paths)):
+            yield from self._using(file, word)
+
+    def _using(self, file: str, word: str) -> tuple[Definition, ...]:
+        """The definitions of a file that name a word. A table of the words, where so many would be walked so often."""
+        definitions = self.definitions(file)
+        if len(definitions) <= MANY_DEFINITIONS:
+            return tuple(found for found in definitions if word in found.uses)
+        return self._mentions(file).get(word, ())
+
+    def _read_mentions(self, file: str) -> dict[str, tuple[Definition, ...]]:
+        found: defaultdict[str, list[Definition]] = defaultdict(list)
+        for definition in self.definitions(file):
+            for word in definition.uses:
+                found[word].append(definition)
+        return {word: tuple(definitions) for word, definitions in found.items()}
+
+    def _few(self, word: str, files: tuple[str, ...]) -> tuple[str, ...]:
+        """The files to read for a word: the first ones, with a note, when there are too many."""
+        if len(files) > MAX_FILES_OF_A_WORD:
+            self.note(
+                f"{word} is named in {len(files)} C++ files; the first {MAX_FILES_OF_A_WORD} were read"
+            )
+        return files[:MAX_FILES_OF_A_WORD]
 
     def _macro(self, name: str, path: str) -> Definition | None:
         """The macro that a name means in a file: its own, else one of a header that it includes."""
-        seen: set[str] = set()
-        queue = deque([path])
-        while queue:
-            file = queue.popleft()
-            if file in seen:
-                continue
-            seen.add(file)
-            text = self.tree.text(file) or ""
-            if name in text and re.search(rf"#\s*define\s+{re.escape(name)}\b", text):
+        for file in self._defining(name, path):
+            if re.search(rf"#\s*define\s+{re.escape(name)}\b", self.tree.text(file) or ""):
                 for definition in self.definitions(file):
                     if definition.kind == "macro" and definition.name == name:
                         return definition
-            queue.extend(self._included(file))
         return None
+
+    def _defining(self, name: str, path: str) -> tuple[str, ...]:
+        """The files that may define a macro which a file sees, nearest first."""
+        files = self._macro_files.get(word_hash(name), ())
+        if path in self._facts:
+            return self._graph.that_are_seen(path, files)
+        found = {path: None}
+        for included in self._included(path):
+            found |= dict.fromkeys(self._graph.that_are_seen(included, files))
+        return tuple(found)
 
     def _closure(self, definition: Definition) -> tuple[Definition, ...]:
         """A definition and every macro that it uses, directly or through other macros."""

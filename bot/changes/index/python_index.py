@@ -5,13 +5,31 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from bot.changes.definition import Definition
+from bot.changes.index.bounded import Bounded
+from bot.changes.index.parsed import Parser
 from bot.changes.index.tree import Note, Tree
 from bot.changes.sources.python_source import PythonFile, read_python
 
 MAX_RESOLVE_DEPTH = 12
+KEPT_CHARACTERS: Final = 16 << 20  # of the modules in memory
+MAX_KEPT: Final = 1 << 16  # names, exports and users that are remembered
+_ADAPTER: Final[TypeAdapter[PythonFile | None]] = TypeAdapter(PythonFile | None)
+
+
+@cache
+def _parser(module: str) -> Parser[PythonFile | None]:
+    """How a module of a name is read for what it uses and offers."""
+
+    def read(path: str, text: str) -> PythonFile | None:
+        return read_python(path, text, module, compared=False)
+
+    return Parser("python", read, _ADAPTER, module)
 
 
 @dataclass(frozen=True)
@@ -31,6 +49,54 @@ class PythonLayout:
     ] = ()  # prefixes of the modules in which users of a name count; all when empty
 
 
+class PythonModule:
+    """One module's file, by name."""
+
+    def __init__(self, file: PythonFile) -> None:
+        self.file = file
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Local name -> import target, or "" for what the module defines itself."""
+        defined = (
+            d.name for d in self.file.definitions if d.kind in ("function", "class", "assignment")
+        )
+        return dict(self.file.imports) | dict.fromkeys(defined, "")
+
+    @cached_property
+    def by_name(self) -> dict[str, tuple[Definition, ...]]:
+        """Name -> its definitions (several when it is defined in branches)."""
+        found: defaultdict[str, list[Definition]] = defaultdict(list)
+        for definition in self.file.definitions:
+            found[definition.name].append(definition)
+        return {name: tuple(definitions) for name, definitions in found.items()}
+
+    @cached_property
+    def decorators(self) -> dict[str, tuple[tuple[str, tuple[str, ...]], ...]]:
+        """Definition -> its decorators, each with its string arguments."""
+        found: defaultdict[str, list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
+        for name, decorator, arguments in self.file.decorators:
+            found[name].append((decorator, arguments))
+        return {name: tuple(each) for name, each in found.items()}
+
+    @cached_property
+    def mentions(self) -> dict[str, tuple[tuple[Definition, tuple[str, ...]], ...]]:
+        """A word -> the definitions that read a dotted name with it, or an import of it, and those dotted names."""
+        found: defaultdict[str, list[tuple[Definition, tuple[str, ...]]]] = defaultdict(list)
+        for definition in self.file.definitions:
+            if definition.kind == "import":
+                continue
+            words: defaultdict[str, list[str]] = defaultdict(list)
+            for used in sorted(definition.uses):
+                parts = used.split(".")
+                imported = self.names.get(parts[0], "").rpartition(".")[2]
+                for word in {*parts, imported} - {""}:
+                    words[word].append(used)
+            for word, names in words.items():
+                found[word].append((definition, tuple(names)))
+        return {word: tuple(each) for word, each in found.items()}
+
+
 class PythonIndex:
     """Read on demand: a module is parsed when a name is first looked up in it."""
 
@@ -38,7 +104,10 @@ class PythonIndex:
         self.tree = tree
         self.note = note
         self.layout = layout
-        self._files: dict[str, PythonFile] = {}
+        self._kept: Bounded[str, PythonModule] = Bounded(KEPT_CHARACTERS)
+        self._resolved = lru_cache(maxsize=MAX_KEPT)(self._resolve)
+        self._offered = lru_cache(maxsize=MAX_KEPT)(self._find_exported)
+        self._users = lru_cache(maxsize=MAX_KEPT)(self._find_users)
 
     @cached_property
     def modules(self) -> dict[str, str]:
@@ -69,15 +138,24 @@ class PythonIndex:
 
     def file(self, module: str) -> PythonFile:
         """What a module defines and imports; empty, with a note, when it cannot be read."""
-        if module not in self._files:
-            self._files[module] = self._read(module, self.modules.get(module, ""))
-        return self._files[module]
+        return self.module(module).file
+
+    def module(self, module: str) -> PythonModule:
+        """A module with what is looked up in it."""
+        if module in self._kept:
+            return self._kept.get(module)
+        path = self.modules.get(module, "")
+        return self._kept.put(module, PythonModule(self._read(module, path)), self._weight(path))
+
+    def _weight(self, path: str) -> int:
+        return len(self.tree.text(path) or "") if path else 1
 
     def _read(self, module: str, path: str) -> PythonFile:
-        text = self.tree.text(path) if path else None
+        if not path or self.tree.text(path) is None:
+            return PythonFile()
         inner = module + ".__init__" if path.endswith("__init__.py") else module
-        file = read_python(path, text, inner, compared=False) if text is not None else None
-        if path and file is None:
+        file = self.tree.parsed(path, _parser(inner))
+        if file is None:
             self.note(f"{path} cannot be read as Python: what it uses and offers is not known")
         return file or PythonFile()
 
@@ -87,6 +165,9 @@ class PythonIndex:
         The path leads to the defining module where that can be found, else to the last place that is known
         (``oneflow._C.relu``, whose definition is not Python).
         """
+        return self._resolved(module, name, depth)
+
+    def _resolve(self, module: str, name: str, depth: int) -> str:
         head, _, rest = name.partition(".")
         suffix = f".{rest}" if rest else ""
         file = self.file(module)
@@ -121,29 +202,21 @@ class PythonIndex:
 
     def _names(self, module: str) -> dict[str, str]:
         """Local name -> import target, or "" for what the module defines itself."""
-        if module not in self._tables:
-            file = self.file(module)
-            table = dict(file.imports)
-            table |= {
-                d.name: ""
-                for d in file.definitions
-                if d.kind in ("function", "class", "assignment")
-            }
-            self._tables[module] = table
-        return self._tables[module]
-
-    @cached_property
-    def _tables(self) -> dict[str, dict[str, str]]:
-        return {}
+        return self.module(module).names
 
     def _exported(self, module: str, depth: int = 0) -> frozenset[str]:
         """The names that a module offers: ``__all__``, or all that do not begin with an underscore."""
+        return self._offered(module, depth)
+
+    def _find_exported(self, module: str, depth: int) -> frozenset[str]:
         file = self.file(module)
+        if file.exported is not None:
+            return frozenset(file.exported)
         names = {name for name in self._names(module) if not name.startswith("_")}
         for star in file.stars:
             if star in self.modules and depth < MAX_RESOLVE_DEPTH:
                 names |= self._exported(star, depth + 1)
-        return frozenset(names if file.exported is None else {*file.exported})
+        return frozenset(names)
 
     @cached_property
     def aliases(self) -> dict[str, tuple[str, ...]]:
@@ -155,7 +228,8 @@ class PythonIndex:
             is_package = self.modules[module].endswith("__init__.py")
             own = self._names(module)
             for name in sorted(self._exported(module) | set(own)):
-                if name.startswith("_") or (not is_package and own.get(name)):
+                passed_on = is_package or name in (self.file(module).exported or ())
+                if name.startswith("_") or (own.get(name) and not passed_on):
                     continue
                 path = self.resolve(module, name)
                 if path.startswith(self.layout.package + ".") and path not in self.modules:
@@ -165,7 +239,7 @@ class PythonIndex:
     def definitions(self, path: str) -> tuple[Definition, ...]:
         """The definitions of a full dotted path (several when a name is defined in branches)."""
         module, name = self.split(path)
-        return tuple(d for d in self.file(module).definitions if d.name == name)
+        return self.module(module).by_name.get(name, ())
 
     def split(self, path: str) -> tuple[str, str]:
         """A full dotted path as its module and the name within; the module is "" for what is not of this tree."""
@@ -178,31 +252,24 @@ class PythonIndex:
 
     def users(self, path: str) -> Iterator[tuple[str, Definition]]:
         """Every definition, with its full dotted path, that reads the name which the path defines."""
+        yield from self._users(path)
+
+    def _find_users(self, path: str) -> tuple[tuple[str, Definition], ...]:
         name = path.rpartition(".")[2]
-        for file_path in self.tree.containing(name, self.paths):
+        found: list[tuple[str, Definition]] = []
+        for file_path in self.tree.candidates(name, self.paths):
             module = self.module_of(file_path)
             if module is None or self.modules.get(module) != file_path:
                 continue
-            for definition in self.file(module).definitions:
-                if definition.kind == "import":
-                    continue
+            for definition, used in self.module(module).mentions.get(name, ()):
                 place = f"{module}.{definition.name}"
-                if place != path and self._reads(module, definition, name, path):
-                    yield place, definition
+                if place != path and self._reads(module, used, path):
+                    found.append((place, definition))
+        return tuple(found)
 
-    def _reads(self, module: str, definition: Definition, name: str, path: str) -> bool:
-        for used in definition.uses:
-            parts = used.split(".")
-            if name not in parts and not self._is_import_of(module, parts[0], name):
-                continue
-            resolved = self.resolve(module, used)
-            if resolved == path or resolved.startswith(path + "."):
-                return True
-        return False
-
-    def _is_import_of(self, module: str, local: str, name: str) -> bool:
-        target = self._names(module).get(local)
-        return bool(target) and str(target).rpartition(".")[2] == name
+    def _reads(self, module: str, names: tuple[str, ...], path: str) -> bool:
+        resolved = (self.resolve(module, name) for name in names)
+        return any(found == path or found.startswith(path + ".") for found in resolved)
 
     def subclasses(self, path: str) -> Iterator[tuple[str, Definition]]:
         """The classes that name the path among their bases."""

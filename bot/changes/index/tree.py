@@ -3,25 +3,71 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from functools import cached_property, lru_cache
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, TypeVar, cast
+
+from bot.changes.index.blob_facts import BlobFacts
+from bot.changes.index.bounded import Bounded
+from bot.changes.index.facts import (
+    INDEXED_SUFFIXES,
+    BlobOf,
+    FactsReader,
+    Read,
+    ReadMany,
+    WordIndex,
+)
+from bot.changes.index.parsed import ParsedFiles, Parser
+from bot.changes.index.store import IndexStore
 
 Note = Callable[[str], None]
 """Takes one line for the reader of the changes: what was left out, and why."""
 
+Result = TypeVar("Result")
+
+KEPT_CHARACTERS: Final = 64 << 20  # of texts in memory
+MAX_SEARCHES_KEPT: Final = 32
 _WORD = re.compile(r"\w+")
 
 
+class Shared:
+    """What the trees of both sides have in common: the cache, and what was read of blobs."""
+
+    def __init__(self, store: IndexStore | None = None) -> None:
+        self.store = store or IndexStore(None)
+        self.facts = FactsReader(self.store)
+        self.parsed = ParsedFiles(self.store)
+
+
 class Tree:
-    """The files of a repository at one revision. Texts are read once and kept; nothing is indexed in advance:
-    a substring scan over some ten megabytes costs milliseconds, an index costs seconds.
+    """The files of a repository at one revision.
+
+    Texts are read when asked for and kept while there is room. The first search reads the words of every file of an
+    indexed kind, from the cache where ``blob_of`` names their content; a search then costs microseconds.
     """
 
-    def __init__(self, paths: Iterable[str], read: Callable[[str], str | None]) -> None:
+    def __init__(
+        self,
+        paths: Iterable[str],
+        read: Read,
+        *,
+        blob_of: BlobOf | None = None,
+        read_many: ReadMany | None = None,
+        shared: Shared | None = None,
+    ) -> None:
         self.paths = tuple(paths)
         self._read = read
-        self._texts: dict[str, str | None] = {}
-        self.containing = lru_cache(maxsize=None)(self._containing)
+        self._read_many: ReadMany = read_many or self._read_each
+        self.blob_of: BlobOf = blob_of or (lambda path: None)
+        self.shared = shared or Shared()
+        self._texts: Bounded[str, str | None] = Bounded(KEPT_CHARACTERS)
+        self._parsed: Bounded[tuple[str, str, str], object] = Bounded(KEPT_CHARACTERS)
+        self._searched: OrderedDict[int, _Searched] = OrderedDict()
+
+    def _read_each(self, paths: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+        return ((path, self._read(path)) for path in paths)
 
     @cached_property
     def path_set(self) -> frozenset[str]:
@@ -30,15 +76,87 @@ class Tree:
 
     def text(self, path: str) -> str | None:
         """A file's text, or None when it is not there or not text."""
-        if path not in self._texts:
-            self._texts[path] = self._read(path) if path in self.path_set else None
-        return self._texts[path]
+        if path in self._texts:
+            return self._texts.get(path)
+        text = self._read(path) if path in self.path_set else None
+        return self._texts.put(path, text, len(text or "") + 64)
 
-    def _containing(self, word: str, paths: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the paths whose text holds the word, delimited."""
-        if _WORD.fullmatch(word) is None:
+    def parsed(self, path: str, parser: Parser[Result]) -> Result:
+        """What a parser makes of a file's text (of "" where there is none)."""
+        blob = self.blob_of(path) if path in self.path_set else None
+        if blob is not None:
+            return self.shared.parsed.get(path, blob, parser, lambda: self.text(path) or "")
+        key = (parser.kind, parser.options, path)
+        if key in self._parsed:
+            return cast("Result", self._parsed.get(key))
+        made = self.shared.parsed.get(path, "", parser, lambda: self.text(path) or "")
+        self._parsed.put(key, made, len(self.text(path) or ""))
+        return made
+
+    @cached_property
+    def indexed(self) -> tuple[str, ...]:
+        """The paths whose words are indexed."""
+        return tuple(path for path in self.paths if _suffix(path) in INDEXED_SUFFIXES)
+
+    @cached_property
+    def facts(self) -> tuple[BlobFacts, ...]:
+        """The facts of each indexed path."""
+        found = tuple(self.shared.facts.facts(self.indexed, self.blob_of, self._read_many))
+        self.shared.store.flush()
+        return found
+
+    @cached_property
+    def _words(self) -> WordIndex:
+        return WordIndex(facts.words for facts in self.facts)
+
+    def candidates(self, word: str, paths: Collection[str]) -> tuple[str, ...]:
+        """Those of the paths that may hold the word: all that do, and by a rare accident one that does not."""
+        if _WORD.fullmatch(word) is None or not paths:
             return ()
-        return tuple(path for path in paths if holds_word(self.text(path) or "", word))
+        searched = self._search_among(paths)
+        numbers = self._words.candidates(word)
+        names = self.indexed if numbers is None else map(self.indexed.__getitem__, numbers.tolist())
+        found = [name for name in names if name in searched.order]
+        found += [path for path in searched.others if holds_word(self.text(path) or "", word)]
+        return tuple(sorted(found, key=searched.order.__getitem__))
+
+    def containing(self, word: str, paths: Collection[str]) -> tuple[str, ...]:
+        """Those of the paths whose text holds the word, delimited."""
+        return tuple(
+            path for path in self.candidates(word, paths) if holds_word(self.text(path) or "", word)
+        )
+
+    def _search_among(self, paths: Collection[str]) -> _Searched:
+        """The paths with their order. Frameworks search the same few tuples again and again: they are remembered."""
+        known = self._searched.get(id(paths))
+        if known is not None and known.paths is paths:
+            self._searched.move_to_end(id(paths))
+            return known
+        made = _Searched(
+            paths,
+            {path: number for number, path in enumerate(paths)},
+            tuple(path for path in paths if _suffix(path) not in INDEXED_SUFFIXES),
+        )
+        if isinstance(paths, tuple):
+            self._searched[id(paths)] = made
+        if len(self._searched) > MAX_SEARCHES_KEPT:
+            self._searched.popitem(last=False)
+        return made
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """Some paths that are searched: where each stands among them, and those that are of no indexed kind."""
+
+    paths: Collection[str]
+    order: dict[str, int]
+    others: tuple[str, ...]
+
+
+def _suffix(path: str) -> str:
+    name = path.rpartition("/")[2]
+    dot = name.rfind(".")
+    return name[dot:] if dot > 0 else ""
 
 
 def holds_word(text: str, word: str) -> bool:

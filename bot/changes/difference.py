@@ -1,0 +1,123 @@
+"""What differs between the two sides of a diff, definition by definition, wherever the definitions stand."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from bot.changes.changeset import ChangedFile
+from bot.changes.definition import Definition
+from bot.changes.sources.python_source import MODULE
+
+
+@dataclass
+class FileChange:
+    """One changed source file: what differs, and what became of it."""
+
+    file: ChangedFile
+    removed: list[Definition] = field(default_factory=list[Definition])
+    added: list[Definition] = field(default_factory=list[Definition])
+    reached: int = 0
+    reasons: list[str] = field(default_factory=list[str])
+
+
+def _key(definition: Definition) -> tuple[str, str, str]:
+    return definition.kind, definition.name, definition.code
+
+
+def difference(
+    old: Iterable[Definition], new: Iterable[Definition]
+) -> tuple[list[Definition], list[Definition]]:
+    """The definitions that only one side has, wherever they stand in the file."""
+    old, new = list(old), list(new)
+    return _without(old, Counter(map(_key, new))), _without(new, Counter(map(_key, old)))
+
+
+def _without(
+    definitions: list[Definition],
+    others: Counter[tuple[str, str, str]],
+    movable: Callable[[Definition], bool] = lambda definition: True,
+) -> list[Definition]:
+    kept: list[Definition] = []
+    for definition in definitions:
+        if movable(definition) and others[_key(definition)] > 0:
+            others[_key(definition)] -= 1
+        else:
+            kept.append(definition)
+    return kept
+
+
+def _movable(definition: Definition) -> bool:
+    """Imports and loose statements mean what their file makes of them; definitions mean the same anywhere."""
+    return definition.kind not in ("import", "statement")
+
+
+def cancel_renames(changes: list[FileChange]) -> None:
+    """Take away what changed only because a definition got another name and its users follow it."""
+    bodies: dict[tuple[str, str], str] = {}
+    for change in changes:
+        for definition in change.removed:
+            bodies.setdefault((definition.kind, _nameless(definition)), definition.name)
+    renamed: dict[str, str] = {}
+    for change in changes:
+        for definition in change.added:
+            old = bodies.get((definition.kind, _nameless(definition)))
+            public = definition.kind not in (
+                "class",
+                "function",
+                "macro",
+                "alias",
+                "assignment",
+            ) or definition.file.endswith(".py")
+            if old and old != definition.name and definition.name.isidentifier() and not public:
+                renamed[definition.name] = old
+    if renamed:
+        pattern = re.compile(rf"(?<!:: )\b(?:{'|'.join(map(re.escape, renamed))})\b")
+        for change in changes:
+            old_codes = Counter(
+                pattern.sub(lambda m: renamed[m[0]], d.code) for d in change.removed
+            )
+            new_codes = Counter(pattern.sub(lambda m: renamed[m[0]], d.code) for d in change.added)
+            kept = old_codes & new_codes
+            change.removed = [d for d in change.removed if d.code not in kept]
+            change.added = [
+                d for d in change.added if pattern.sub(lambda m: renamed[m[0]], d.code) not in kept
+            ]
+
+
+def is_nameless(definition: Definition) -> bool:
+    """Whether the name is a macro's, which many registrations share, and tells none of them from the others."""
+    return definition.kind == "statement" and definition.name != MODULE
+
+
+def _nameless(definition: Definition) -> str:
+    """The code with the name left out."""
+    if not definition.name.isidentifier():
+        return definition.code
+    return re.sub(rf"(?<!:: )\b{definition.name}\b", "?", definition.code)
+
+
+def cancel_moves(changes: list[FileChange]) -> None:
+    """Take away what one file lost and another gained unchanged."""
+    removed = Counter(_key(d) for change in changes for d in change.removed)
+    added = Counter(_key(d) for change in changes for d in change.added)
+    for change in changes:
+        change.removed = _without(change.removed, added, _movable)
+        change.added = _without(change.added, removed, _movable)
+
+
+def with_before(change: FileChange) -> Iterator[Definition]:
+    """The added definitions, each with the code of the one that it takes the place of, where that is certain."""
+
+    def kind_and_name(definition: Definition) -> tuple[str, str]:
+        return definition.kind, definition.name
+
+    added = Counter(map(kind_and_name, change.added))
+    removed = Counter(map(kind_and_name, change.removed))
+    codes = {kind_and_name(d): d.code for d in change.removed}
+    for definition in change.added:
+        key = kind_and_name(definition)
+        certain = added[key] == removed[key] == 1
+        yield replace(definition, before=codes[key]) if certain else definition
