@@ -16,6 +16,7 @@ DefinitionKind = Literal[
     "entry",
     "alias",
     "declaration",
+    "export",
 ]
 
 

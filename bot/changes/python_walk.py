@@ -13,7 +13,7 @@ from bot.changes.graph import Edge, Node
 from bot.changes.index.python_index import PythonIndex
 from bot.changes.index.tree import Note
 
-_METHOD_ASSIGNED = re.compile(r"\bTensor\.\w+ *= *[^=]")
+_METHOD_ASSIGNED = re.compile(r"\bTensor\.\w+ *= *[^=]|\bsetattr\(\s*Tensor\b")
 MAX_PUBLIC_USERS = 12  # users of a public op beyond this say nothing about the change
 FEW_USERS = 3  # a private helper with so few users is part of them
 
@@ -61,6 +61,10 @@ class PythonWalk:
             node = Node("python import", f"{module}.{definition.name}", definition=definition)
             unused = next(self._import_users(node.name), None) is None
             return "" if added and unused else node
+        if definition.kind == "export":
+            exported = self.index.resolve(module, definition.name)
+            offered = self._is_starred(module) and self.aliases(exported)
+            return Node("python", exported, definition=definition) if offered else ""
         if definition.kind == "statement":
             return "a statement at module level: it may change any op of the module"
         owner, _, attribute = definition.name.rpartition(".")
@@ -69,9 +73,27 @@ class PythonWalk:
         if definition.kind == "assignment" and owner == "Tensor":
             return Node("public", f"{self.rules.tensor_class}.{attribute}")
         path = f"{module}.{definition.name}"
+        if (
+            definition.kind == "assignment" and owner
+        ):  # ``torch.nn.functional.relu = f``, in any module
+            path = self.index.resolve(module, definition.name)
         if self._is_no_op(path):
             return "public, but no op"
         return Node("python", path, definition=definition)
+
+    def _is_starred(self, module: str) -> bool:
+        """Whether a public module takes all that a module exports, itself or through others."""
+        waiting, seen = list(self.index.layout.public), set[str]()
+        while waiting:
+            public = waiting.pop()
+            if public in seen or public not in self.index.modules:
+                continue
+            seen.add(public)
+            stars = self.index.file(public).stars
+            if module in stars:
+                return True
+            waiting += stars
+        return False
 
     def _is_no_op(self, path: str) -> bool:
         """Whether the path's function or class is public and listed as no op (``nn.Module``)."""

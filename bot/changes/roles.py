@@ -12,9 +12,16 @@ DOCUMENTATION_SUFFIXES: Final = frozenset(
     {".md", ".rst", ".txt", ".ipynb", ".png", ".jpg", ".svg", ".gif"}
 )
 CPP_SUFFIXES: Final = frozenset(
-    {".cpp", ".cc", ".cxx", ".c", ".cu", ".cuh", ".h", ".hpp", ".inl", ".hip", ".mm"}
-)
-PYTHON_SUFFIXES: Final = frozenset({".py", ".pyi"})
+    {
+        ".cpp", ".cc", ".cxx", ".c", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".ipp", ".tpp",
+        ".hip", ".mm", ".m", ".metal", ".cl", ".sycl", ".kps",
+    }
+)  # fmt: skip
+"""C, C++ and what is written like them: CUDA, HIP, SYCL, OpenCL, Metal, Objective-C, Paddle's kernels for XPU."""
+
+PYTHON_SUFFIXES: Final = frozenset({".py"})
+STUB_SUFFIXES: Final = (".pyi", ".pyi.in")
+"""Signatures for type checkers: nothing runs them, and where they are generated, what they come from is read."""
 BUILD_NAMES: Final = frozenset({"CMakeLists.txt", "setup.py", "setup.cfg", "pyproject.toml", "BUILD", "WORKSPACE",
                                 "BUILD.bazel", "Makefile", ".gitmodules", "requirements.txt"})  # fmt: skip
 _BUILD_SUFFIXES: Final = frozenset({".cmake", ".bzl", ".bazel"})
@@ -40,6 +47,8 @@ def shared_role(path: str) -> Role:
         or pure.name == "LICENSE"
     ):
         return "documentation"
+    if path.endswith(STUB_SUFFIXES):
+        return "stub"
     if pure.suffix in CPP_SUFFIXES or pure.suffix in PYTHON_SUFFIXES:
         return "source"
     return "other"

@@ -9,7 +9,7 @@ from bot.changes.definition import Definition
 from bot.changes.graph import Edge, Node
 from bot.changes.index.tree import Note, Tree
 
-Role = Literal["source", "autotest", "test", "documentation", "ci", "build", "other"]
+Role = Literal["source", "autotest", "test", "documentation", "stub", "ci", "build", "other"]
 
 
 class Reader(Protocol):

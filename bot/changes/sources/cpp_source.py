@@ -30,6 +30,12 @@ _KINDS: Final[dict[str, DefinitionKind]] = {
     "function": "function", "class": "class", "alias": "alias", "variable": "assignment",
     "declaration": "declaration", "call": "statement",
 }  # fmt: skip
+_LOG: Final = re.compile(
+    r"\b(?:(?:[A-Z]+_)?[DV]?V?LOG(?:_EVERY_N|_FIRST_N|_IF)? \( (?:INFO|WARNING|DEBUG|\d+)(?: , [^()]*)? \)"
+    r"|(?:mgb|megdnn)_log(?:_debug|_warn)? \()"
+    r'(?:"(?:\\.|[^"\\])*"|[^;"{}])*;'
+)
+"""Log messages (glog, and the wrappers of MindSpore and MegEngine); those of errors count as code."""
 MIN_ROWS: Final = 2
 
 
@@ -57,7 +63,10 @@ class _Source:
     def _define(self, name: str, kind: DefinitionKind, first: int, end: int) -> Definition:
         tokens = self.tokens.tokens(first, end)
         lines = self.tokens.line(first), self.tokens.last_line(end - 1)
-        return Definition(self.file, name, kind, *lines, tokens.code, words_of(tokens))
+        code = tokens.code
+        if "LOG (" in code or "_log" in code:
+            code = _LOG.sub("", code)
+        return Definition(self.file, name, kind, *lines, code, words_of(tokens))
 
     def _of(self, piece: Piece) -> Iterator[Definition]:
         if piece.is_macro:

@@ -9,10 +9,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from bot.changes.definition import Definition, DefinitionKind
+from bot.changes.sources.python_made import made_names
+from bot.changes.sources.python_names import Function, dotted, names_assigned, names_read
+from bot.changes.sources.python_quiet import is_overload, never_runs, without_quiet
 
 MODULE = "<module>"
 _OPERATOR = re.compile(r"__(?!slots|doc|module|all|metaclass|constants|annotations)[a-z]+__")
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Under = tuple[ast.AST, ...]
 """What a statement stands under: conditions, exceptions that were caught, context managers."""
 
@@ -22,7 +24,7 @@ class PythonFile:
     """What one module defines and imports.
 
     ``imports`` maps a local name to ``module`` or ``module.name``; ``stars`` are modules imported with ``*``;
-    ``exported`` is ``__all__`` when it is written out; ``bases`` maps a class to its bases as written.
+    ``exported`` is ``__all__`` when all of it is written out; ``bases`` maps a class to its bases as written.
     """
 
     definitions: tuple[Definition, ...] = ()
@@ -54,48 +56,6 @@ def read_python(
         return None
 
 
-def dotted(node: ast.expr) -> str | None:
-    """``a.b.c`` of a name or attribute chain, else None."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return None
-    return ".".join([node.id, *reversed(parts)])
-
-
-def names_read(nodes: Iterable[ast.AST]) -> frozenset[str]:
-    """Every dotted name within the nodes, longest chains only."""
-    found: set[str] = set()
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Attribute | ast.Name):
-            name = dotted(node)
-            if name is not None:
-                found.add(name)
-                continue
-        stack.extend(ast.iter_child_nodes(node))
-    return frozenset(found)
-
-
-class _WithoutDocstrings(ast.NodeTransformer):
-    """Drops docstrings, and the text arguments of ``add_docstr``-like calls, which document C functions."""
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)
-        if isinstance(node, ast.Module | _Function | ast.ClassDef):
-            node.body = [s for s in node.body if not _is_text(s)] or [ast.Pass()]
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        if "docstr" in (dotted(node.func) or ""):
-            node.args = [a for a in node.args if not _is_documentation(a)]
-        return node
-
-
 def _operator_of(statement: ast.stmt) -> str:
     """The operator that a class gets by assignment (``__radd__ = _binary(ADD)``); "" for every other statement.
 
@@ -110,27 +70,6 @@ def _operator_of(statement: ast.stmt) -> str:
     return ""
 
 
-def _is_text(statement: ast.stmt) -> bool:
-    return (
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Constant)
-        and isinstance(statement.value.value, str)
-    )
-
-
-def _is_documentation(argument: ast.expr) -> bool:
-    """A string, or a string that is formatted or joined to others."""
-    if isinstance(argument, ast.Constant):
-        return isinstance(argument.value, str)
-    if isinstance(argument, ast.BinOp):
-        return _is_documentation(argument.left) or _is_documentation(argument.right)
-    if isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute):
-        return argument.func.attr in ("format", "replace") and _is_documentation(
-            argument.func.value
-        )
-    return isinstance(argument, ast.JoinedStr)
-
-
 class _Reader:
     def __init__(self, file: str, module: str, compared: bool, tables: frozenset[str]) -> None:
         self.file = file
@@ -141,19 +80,23 @@ class _Reader:
         self.imports: list[tuple[str, str]] = []
         self.stars: list[str] = []
         self.exported: tuple[str, ...] | None = None
+        self.open = False  # whether ``__all__`` has names that are not written out
         self.bases: list[tuple[str, tuple[str, ...]]] = []
         self.decorators: list[tuple[str, str, tuple[str, ...]]] = []
         self.attributes: list[tuple[str, str, str, int]] = []
+        self.written: dict[str, ast.expr] = {}
+        """Lists and dictionaries that the module writes out, by name."""
 
     def read(self, tree: ast.Module) -> PythonFile:
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign):
                 self._attribute(node)
-        clean = _WithoutDocstrings().visit(tree) if self.compared else tree
+        clean = without_quiet(tree) if self.compared else tree
         for statement, under in _flattened(clean.body):
             self._statement(statement, under)
         return PythonFile(
-            tuple(self.definitions), tuple(self.imports), tuple(self.stars), self.exported,
+            tuple(self.definitions), tuple(self.imports), tuple(self.stars),
+            None if self.open else self.exported,
             tuple(self.bases), tuple(self.decorators), tuple(self.attributes),
         )  # fmt: skip
 
@@ -169,7 +112,7 @@ class _Reader:
     def _add(self, name: str, kind: DefinitionKind, node: ast.stmt, parts: list[ast.AST]) -> None:
         """``parts`` are what the definition consists of: itself, and what it stands under."""
         first = node.lineno
-        if isinstance(node, _Function | ast.ClassDef) and node.decorator_list:
+        if isinstance(node, Function | ast.ClassDef) and node.decorator_list:
             first = min(first, node.decorator_list[0].lineno)
         code = self._code(parts)
         uses = names_read(parts)
@@ -180,21 +123,35 @@ class _Reader:
         return "\n".join(map(ast.dump, parts)) if self.compared else ""
 
     def _statement(self, node: ast.stmt, under: _Under) -> None:
-        if isinstance(node, _Function) and node.name in self.tables:
+        if isinstance(node, Function) and node.name in self.tables:
             for statement, inner in _flattened(node.body, under):
                 self._statement(statement, inner)
-        elif isinstance(node, _Function):
-            self._function(node, node.name, "function", under)
+        elif isinstance(node, Function):
+            if not is_overload(node):
+                self._function(node, node.name, "function", under)
         elif isinstance(node, ast.ClassDef):
             self._class(node, under)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             self._import(node, under)
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             self._assignment(node, under)
-        elif not isinstance(node, ast.Pass):
+        elif _extends_exports(node):
+            self._extend(node)
+        elif not isinstance(node, ast.Pass) and not self._make(node, under):
             self._add(MODULE, "statement", node, [node, *under])
 
-    def _function(self, node: _Function, name: str, kind: DefinitionKind, under: _Under) -> None:
+    def _make(self, node: ast.stmt, under: _Under) -> bool:
+        """Definitions of the names that a call or a loop makes; False when it does something else."""
+        made = made_names(node, self.written)
+        for each in made:
+            self._add(each.name, "assignment", node, [*each.parts, *under])
+            owner, _, attribute = each.name.rpartition(".")
+            value = dotted(each.value) if each.value is not None else None
+            if owner and value:
+                self.attributes.append((owner, attribute, value, node.lineno))
+        return bool(made)
+
+    def _function(self, node: Function, name: str, kind: DefinitionKind, under: _Under) -> None:
         self._add(name, kind, node, [node, *under])
         for decorator in node.decorator_list:
             call = decorator if isinstance(decorator, ast.Call) else None
@@ -204,7 +161,9 @@ class _Reader:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
             )
             others = tuple(
-                written for argument in (call.args if call else []) for written in _names(argument)
+                written
+                for argument in (call.args if call else [])
+                for written in names_assigned(argument)
             )
             decorated = dotted(call.func if call else decorator) or ""
             self.decorators.append((name, decorated, texts + others))
@@ -212,11 +171,13 @@ class _Reader:
     def _class(self, node: ast.ClassDef, under: _Under) -> None:
         rest: list[ast.AST] = [*node.bases, *node.keywords, *node.decorator_list, *under]
         for statement, inner in _flattened(node.body):
-            if isinstance(statement, _Function):
+            if isinstance(statement, Function):
                 name = f"{node.name}.{statement.name}"
                 self._function(statement, name, "method", (*under, *inner))
             elif operator := _operator_of(statement):
-                self._add(f"{node.name}.{operator}", "method", statement, [statement, *under, *inner])
+                self._add(
+                    f"{node.name}.{operator}", "method", statement, [statement, *under, *inner]
+                )
             else:
                 rest += [statement, *inner]
         self.bases.append((node.name, tuple(filter(None, map(dotted, node.bases)))))
@@ -250,32 +211,55 @@ class _Reader:
 
     def _assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, under: _Under) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        names = [name for target in targets for name in _names(target)]
+        names = [name for target in targets for name in names_assigned(target)]
         if "__all__" in names:
             self._export(node)
             return
+        if not names and self._make(node, under):
+            return
+        if isinstance(node.value, ast.List | ast.Tuple | ast.Set | ast.Dict):
+            self.written |= dict.fromkeys(names, node.value)
         for name in names or [MODULE]:
             self._add(name, "assignment", node, [node, *under])
 
     def _export(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
-        value = node.value
-        if isinstance(value, ast.List | ast.Tuple):
-            texts = tuple(
-                e.value
-                for e in value.elts
-                if isinstance(e, ast.Constant) and isinstance(e.value, str)
-            )
-            self.exported = (self.exported or ()) + texts
+        self._offer(node.value)
+
+    def _extend(self, node: ast.stmt) -> None:
+        """``__all__.extend(names)``: an argument that is not written out may add any name."""
+        assert isinstance(node, ast.Expr)
+        assert isinstance(node.value, ast.Call)
+        self._offer(node.value.args[0] if node.value.args else None)
+
+    def _offer(self, value: ast.expr | None) -> None:
+        if not isinstance(value, ast.List | ast.Tuple):
+            self.open = self.open or value is not None
+            return
+        texts = tuple(
+            e.value for e in value.elts if isinstance(e, ast.Constant) and isinstance(e.value, str)
+        )
+        self.exported = (self.exported or ()) + texts
+        if self.compared:
+            self.definitions += [
+                Definition(
+                    self.file,
+                    name,
+                    "export",
+                    value.lineno,
+                    value.end_lineno or value.lineno,
+                    "",
+                    frozenset({name}),
+                )
+                for name in texts
+            ]
 
 
-def _names(node: ast.expr) -> Iterator[str]:
-    if isinstance(node, ast.Tuple | ast.List):
-        for element in node.elts:
-            yield from _names(element)
-    else:
-        name = dotted(node)
-        if name is not None:
-            yield name
+def _extends_exports(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and dotted(node.value.func) == "__all__.extend"
+    )
 
 
 def _flattened(body: list[ast.stmt], under: _Under = ()) -> Iterator[tuple[ast.stmt, _Under]]:
@@ -283,9 +267,10 @@ def _flattened(body: list[ast.stmt], under: _Under = ()) -> Iterator[tuple[ast.s
     for statement in body:
         if isinstance(statement, ast.If):
             otherwise = ast.UnaryOp(ast.Not(), statement.test)
-            yield from _flattened(statement.body, (*under, statement.test))
+            if not never_runs(statement.test):
+                yield from _flattened(statement.body, (*under, statement.test))
             yield from _flattened(statement.orelse, (*under, otherwise))
-        elif isinstance(statement, ast.Try):
+        elif isinstance(statement, ast.Try | ast.TryStar):
             yield from _flattened(statement.body, under)
             for handler in statement.handlers:
                 caught = ast.ExceptHandler(handler.type, None, [])
