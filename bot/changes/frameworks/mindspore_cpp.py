@@ -28,6 +28,7 @@ GRADIENTS: Final = re.compile(
 
 FEW_FILES: Final = 3
 FEW_PRIMITIVES: Final = 3  # a symbol that more primitives share is shared code
+MANY_USERS: Final = 12  # definitions that name a symbol and are of no one primitive
 MAX_EMITTERS: Final = (
     12  # gradients that use an internal primitive: beyond this it is a general tool
 )

@@ -255,8 +255,13 @@ class PythonIndex:
         yield from self._users(path)
 
     def _find_users(self, path: str) -> tuple[tuple[str, Definition], ...]:
-        name = path.rpartition(".")[2]
-        found: list[tuple[str, Definition]] = []
+        found: dict[tuple[str, Definition], None] = {}
+        for name in dict.fromkeys(p.rpartition(".")[2] for p in (path, *self.aliases.get(path, ()))):
+            found |= dict.fromkeys(self._naming(path, name))
+        return tuple(found)
+
+    def _naming(self, path: str, name: str) -> Iterator[tuple[str, Definition]]:
+        """The definitions that mean the path by a name: its own, or one that it is exported under."""
         for file_path in self.tree.candidates(name, self.paths):
             module = self.module_of(file_path)
             if module is None or self.modules.get(module) != file_path:
@@ -264,8 +269,7 @@ class PythonIndex:
             for definition, used in self.module(module).mentions.get(name, ()):
                 place = f"{module}.{definition.name}"
                 if place != path and self._reads(module, used, path):
-                    found.append((place, definition))
-        return tuple(found)
+                    yield place, definition
 
     def _reads(self, module: str, names: tuple[str, ...], path: str) -> bool:
         resolved = (self.resolve(module, name) for name in names)

@@ -36,3 +36,13 @@ def test_all_is_known_when_all_of_it_is_written_out(
     file = read_python("m.py", text, "m")
     assert file is not None
     assert file.exported == exported
+
+
+def test_users_of_a_name_that_it_is_exported_under() -> None:
+    files = FILES | {
+        "pkg/renamed.py": "from pkg.inner import relu as rectify\n__all__ = ['rectify']\n",
+        "pkg/layer.py": "import pkg.renamed as F\n\ndef forward(x):\n    return F.rectify(x)\n",
+    }
+    layout = PythonLayout("pkg", ("",), ("pkg.renamed",))
+    index = PythonIndex(Tree(files, files.get), layout, lambda line: None)
+    assert [place for place, _ in index.users("pkg.inner.relu")] == ["pkg.layer.forward"]
