@@ -1,42 +1,133 @@
-"""TableGen (``.td``) files: ``def`` and ``class`` records, compared token by token."""
+"""TableGen (``.td``) files: records, classes and multiclasses, compared token by token.
+
+The language: https://llvm.org/docs/TableGen/ProgRef.html.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
-from bot.changes.definition import Definition
-from bot.changes.sources.cpp_source import tokenize
+from bot.changes.definition import Definition, DefinitionKind
+from bot.changes.sources.cpp_tokens import TokenList, token_list, tokenize
 
-_RECORD: Final = re.compile(r"^(def|class|multiclass)\s+(\w+)", re.MULTILINE)
+_RECORDS: Final[dict[str, DefinitionKind]] = {
+    "def": "entry", "defm": "entry", "class": "class", "multiclass": "class", "defvar": "class", "defset": "class",
+}  # fmt: skip
+_SCOPES: Final = frozenset({"let", "foreach", "if"})
+_CODE_BLOCK: Final = re.compile(
+    r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\])*"|\[\{(?P<block>.*?)(?:\}\]|\Z)', re.DOTALL
+)
+_DOCUMENTATION: Final = re.compile(
+    r'let (?:summary|description) = (?:"(?:\\.|[^"\\])*" ?|\[ \] ?)+; ?'
+)
 MNEMONIC: Final = re.compile(r'< "([^"]+)"')
 """The first string argument of a record's base in tokens: an op's type name."""
+MAX_NAME: Final = 80
 
 
 def read_tablegen(file: str, text: str) -> tuple[Definition, ...]:
-    """Every record of a file."""
-    found: list[Definition] = []
-    for match in _RECORD.finditer(text):
-        end = _end(text, match.end())
-        tokens = tokenize(text[match.start() : end])
-        first = text.count("\n", 0, match.start()) + 1
-        last = first + text.count("\n", match.start(), end)
-        kind = "entry" if match[1] == "def" else "class"
-        found.append(Definition(file, match[2], kind, first, last, tokens.code, tokens.names))
-    return tuple(found)
+    """Every record, class and multiclass of a file; ``let`` and ``foreach`` around one are part of its code.
+
+    Never fails. Comments, and what ``summary`` and ``description`` say, are left out.
+    """
+    blank, blocks = _without_blocks(text)
+    return tuple(_Records(file, token_list(blank), blocks).read())
 
 
-def _end(text: str, start: int) -> int:
-    """The end of a record: its closing brace, or its semicolon when it has no body."""
-    depth = 0
-    for match in re.compile(r"[{};]|\"(?:\\.|[^\"\\])*\"|//[^\n]*").finditer(text, start):
-        mark = match[0]
-        if mark == "{":
-            depth += 1
-        elif mark == "}":
-            depth -= 1
-            if depth <= 0:
-                return match.end()
-        elif mark == ";" and depth == 0:
-            return match.end()
-    return len(text)
+def _without_blocks(text: str) -> tuple[str, list[tuple[int, str]]]:
+    """The text with the insides of ``[{ code }]`` blanked, and those insides with where they begin."""
+    blocks: list[tuple[int, str]] = []
+
+    def blank(match: re.Match[str]) -> str:
+        block = match["block"]
+        if block is None:
+            return match[0]
+        before = text[max(0, match.start() - 40) : match.start()].split()
+        if before[-2:] not in (["description", "="], ["summary", "="]):
+            blocks.append((match.start(), tokenize(block).code))
+        inside = re.sub(r"[^\n]", " ", match[0][2:-2] if match[0].endswith("}]") else match[0][2:])
+        return "[ " + inside + " ]" if match[0].endswith("}]") else "[ " + inside
+
+    return _CODE_BLOCK.sub(blank, text), blocks
+
+
+class _Records:
+    def __init__(self, file: str, tokens: TokenList, blocks: list[tuple[int, str]]) -> None:
+        self.file = file
+        self.tokens = tokens
+        self.values = tokens.values
+        self.blocks = blocks
+
+    def read(self) -> Iterator[Definition]:
+        scopes: list[str] = []  # "let x = 1 in" of each open scope, "" for other braces
+        once: list[str] = []  # scopes without braces, of the next record alone
+        token = 0
+        while token < len(self.values):
+            value = self.values[token]
+            if value in _RECORDS:
+                end = self._end(token)
+                yield self._record(token, end, [*scopes, *once])
+                once.clear()
+                token = end
+            elif value in _SCOPES:
+                body = self._scope(token)
+                once.append(" ".join(self.values[token:body]))
+                token = body
+            elif value == "{":
+                scopes.append(" ".join(once))
+                once.clear()
+                token += 1
+            elif value == "}":
+                del scopes[-1:]
+                token += 1
+            elif value == "#" and self.tokens.begins_line(token):
+                token = self.tokens.line_end(token)
+            else:
+                token += 1
+
+    def _scope(self, token: int) -> int:
+        """The token after the ``in`` (or, of ``if``, the ``then``) of a scope that begins at a token."""
+        for following in range(token + 1, len(self.values)):
+            if self.values[following] in ("in", "then"):
+                return following + 1
+            if self.values[following] == ";":
+                return following + 1
+        return len(self.values)
+
+    def _end(self, token: int) -> int:
+        """The end of a record: its closing brace, or its semicolon when it has no body."""
+        depth = 0
+        for following in range(token + 1, len(self.values)):
+            value = self.values[following]
+            if value == "{":
+                depth += 1
+            elif value == "}":
+                depth -= 1
+                if depth <= 0:
+                    return following + 1
+            elif value == ";" and depth == 0:
+                return following + 1
+        return len(self.values)
+
+    def _record(self, first: int, end: int, scopes: list[str]) -> Definition:
+        tokens = self.tokens.tokens(first, end)
+        start, stop = self.tokens.starts[first], self.tokens.starts[end - 1]
+        blocks = [code for place, code in self.blocks if start <= place <= stop]
+        code = _DOCUMENTATION.sub("", tokens.code)
+        code = "\n".join([code, *blocks, *filter(None, scopes)])
+        uses = tokens.names.union(*(tokenize(block).names for block in blocks))
+        lines = self.tokens.line(first), self.tokens.last_line(end - 1)
+        return Definition(
+            self.file, self._name(first, end), _RECORDS[self.values[first]], *lines, code, uses
+        )
+
+    def _name(self, first: int, end: int) -> str:
+        """``OneFlow_AddOp``; of a record without a name, what it is built on."""
+        name = first + 1
+        while name < end and self.values[name] not in (":", "<", "{", ";", "="):
+            name += 1
+        if name > first + 1:
+            return "".join(self.values[first + 1 : name])
+        return " ".join(self.values[first:end])[:MAX_NAME]

@@ -27,14 +27,19 @@ class Entry:
 
 
 def read_entries(text: str) -> tuple[Entry, ...] | None:
-    """The mappings of a YAML list; None when the text is not one, or stands for too much."""
+    """The mappings of a YAML list; None when the text is not one, or stands for too much.
+
+    Of several documents each must be a list. A key that is written twice keeps both values, the second as ``key#2``.
+    What ``<<`` merges is there under its own keys.
+    """
     try:
-        root = yaml.compose(text, _LOADER)
-        if not isinstance(root, yaml.SequenceNode):
+        roots = cast("list[Any]", list(yaml.compose_all(text, _LOADER)))
+        if not all(isinstance(root, yaml.SequenceNode) for root in roots):
             return None
         left = iter(range(MAX_NODES))
         return tuple(
             Entry(cast("dict[str, Any]", value), node.start_mark.line + 1, _last_line(node) + 1)
+            for root in roots
             for node in root.value
             if isinstance(value := _plain(node, left), dict)
         )
@@ -50,10 +55,30 @@ def _plain(node: yaml.Node, left: Iterator[int]) -> Any:
     if next(left, None) is None:
         raise ValueError(f"more than {MAX_NODES} nodes")
     if isinstance(node, yaml.MappingNode):
-        return {str(_plain(key, left)): _plain(value, left) for key, value in node.value}
+        return _plain_mapping(node, left)
     if isinstance(node, yaml.SequenceNode):
         return [_plain(value, left) for value in cast("list[yaml.Node]", node.value)]
     return str(node.value)
+
+
+def _plain_mapping(node: yaml.MappingNode, left: Iterator[int]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    merged: list[Any] = []
+    for key_node, value_node in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
+        key, value = str(_plain(key_node, left)), _plain(value_node, left)
+        if key == "<<":
+            merged += cast("list[Any]", value) if isinstance(value, list) else [value]
+            continue
+        number = 1
+        unique = key
+        while unique in found:
+            number += 1
+            unique = f"{key}#{number}"
+        found[unique] = value
+    for other in merged:
+        if isinstance(other, dict):
+            found = cast("dict[str, Any]", other) | found
+    return found
 
 
 def _last_line(node: yaml.Node) -> int:
