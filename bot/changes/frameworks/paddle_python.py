@@ -6,12 +6,13 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 from bot.changes.definition import Definition
 from bot.changes.frameworks.paddle_tables import paddle_tables
-from bot.changes.graph import Node
+from bot.changes.graph import Edge, Node
 from bot.changes.index.python_index import PythonLayout
 from bot.changes.python_walk import PythonRules, PythonWalk
 
@@ -20,8 +21,8 @@ PUBLIC: Final = (
     "paddle.sparse", "paddle.sparse.nn", "paddle.sparse.nn.functional", "paddle.geometric", "paddle.vision.ops",
     "paddle.incubate", "paddle.incubate.nn", "paddle.incubate.nn.functional", "paddle.incubate.sparse",
     "paddle.incubate.sparse.nn", "paddle.incubate.sparse.nn.functional", "paddle.incubate.nn.memory_efficient_attention",
-    "paddle.nn.quant", "paddle.nn.initializer", "paddle.nn.utils", "paddle.static.nn", "paddle.text",
-    "paddle.audio.functional", "paddle.distribution",
+    "paddle.nn.initializer", "paddle.static.nn",
+    "paddle.audio.functional",
 )  # fmt: skip
 
 IGNORED: Final = (
@@ -34,6 +35,9 @@ IGNORED: Final = (
 )  # fmt: skip
 """Training, export, compilation and deployment: their functions run ops but are none."""
 
+RULE_MODULES: Final = ("paddle.incubate.autograd.", "paddle.decomposition.")
+"""Where ops are taken apart into simpler ones for static graphs."""
+
 PYTHON_RULES: Final = PythonRules(
     tensor_class="paddle.Tensor",
     tables=("monkey_patch_varbase", "monkey_patch_tensor", "monkey_patch_math_varbase", "monkey_patch_math_tensor",
@@ -42,7 +46,7 @@ PYTHON_RULES: Final = PythonRules(
                    "full_name", "name_scope"),
     not_ops=(
         "paddle.Tensor", "paddle.nn.Layer", "paddle.nn.Sequential", "paddle.nn.LayerList", "paddle.nn.LayerDict",
-        "paddle.nn.ParameterList", "paddle.nn.ParameterDict", "paddle.ParamAttr", "paddle.Model", "paddle.DataParallel",
+        "paddle.nn.ParameterList", "paddle.nn.ParameterDict", "paddle.ParamAttr", "paddle.nn.BeamSearchDecoder", "paddle.nn.dynamic_decode", "paddle.Model", "paddle.DataParallel",
         "paddle.save", "paddle.load", "paddle.seed", "paddle.set_printoptions", "paddle.set_device", "paddle.get_device",
         "paddle.no_grad", "paddle.enable_grad", "paddle.set_grad_enabled", "paddle.is_grad_enabled", "paddle.grad",
         "paddle.summary", "paddle.flops", "paddle.batch", "paddle.enable_static", "paddle.disable_static",
@@ -87,6 +91,29 @@ class PaddlePython(PythonWalk):
             target = self.index.resolve("paddle.tensor", function)
             found[target].append(f"{self.rules.tensor_class}.{method}")
         return {path: tuple(dict.fromkeys(methods)) for path, methods in found.items()}
+
+    def _raw_aliases(self, path: str) -> tuple[str, ...]:
+        """Names that a module lists in ``__all__``, where it has one: Paddle's public modules all do."""
+        return tuple(name for name in super()._raw_aliases(path) if self._is_listed(name))
+
+    def _is_listed(self, alias: str) -> bool:
+        module, _, name = alias.rpartition(".")
+        exported = self.index.file(module).exported if module in self.index.modules else None
+        return exported is None or name in exported
+
+    def successors(self, node: Node) -> Iterator[Edge]:
+        """What a changed Python definition changes. The layers of fluid were public once: who calls them is a composite."""
+        for edge in super().successors(node):
+            if edge.target.name.startswith(RULE_MODULES) and not node.name.startswith(RULE_MODULES):
+                continue  # a rule takes an op apart into others, which are tested themselves
+            composite = edge.target.kind == "python" and self._was_public(node.name)
+            yield replace(edge, direct=edge.direct and not composite)
+
+    def _was_public(self, path: str) -> bool:
+        module, name = self.index.split(path)
+        return module.startswith("paddle.fluid.layers.") and name in (
+            self.index.file(module).exported or ()
+        )
 
     def start(self, definition: Definition, added: bool) -> Node | str:
         """Where the walk from a changed Python definition begins, or why there is none."""

@@ -13,7 +13,7 @@ from bot.changes.frameworks.paddle_macros import MacroCalls, Registered, is_macr
 from bot.changes.frameworks.paddle_python import PaddlePython
 from bot.changes.frameworks.paddle_tables import paddle_tables
 from bot.changes.graph import Edge, Node
-from bot.changes.index.cpp_index import CppIndex
+from bot.changes.index.cpp_index import HEADERS, CppIndex
 from bot.changes.index.tree import Note, Tree
 from bot.changes.roles import CPP_SUFFIXES
 
@@ -22,7 +22,7 @@ OP_SOURCES: Final = (
     "paddle/fluid/eager/", "paddle/fluid/pybind/", "paddle/fluid/platform/",
 )  # fmt: skip
 INFERMETA: Final = ("paddle/phi/infermeta/", "paddle/pten/infermeta/")
-SHARED: Final = ("paddle/phi/core/", "paddle/phi/common/", "paddle/phi/backends/", "paddle/phi/api/include/",
+SHARED: Final = ("paddle/fluid/prim/utils/", "paddle/phi/kernels/funcs/blas/", "paddle/phi/kernels/primitive/", "paddle/phi/core/", "paddle/phi/common/", "paddle/phi/backends/", "paddle/phi/api/include/",
                  "paddle/fluid/platform/", "paddle/pten/core/", "paddle/pten/common/", "paddle/pten/backends/")  # fmt: skip
 """What every op stands on: a change there is never an op's own."""
 BINDINGS: Final = "paddle/fluid/pybind/"
@@ -153,8 +153,9 @@ class PaddleReader:
             step = f"{user.place} registers {registered.names} {registered.name} with {name}"
             yield Edge(Node(registered.names, registered.name), step, direct=not shared)
         few = len({user.file for user in others}) <= FEW_USERS
+        own = "." + definition.file.rpartition(".")[2] not in HEADERS
         for user in others:
-            direct = not shared and (few or user.file == definition.file)
+            direct = not shared and (few or (own and user.file == definition.file))
             yield Edge(self._cpp_node(user), f"{user.place} uses {name}", direct)
 
     def _registrations(
