@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.changes.definition import Definition
@@ -51,6 +51,7 @@ PYTHON_RULES: Final = PythonRules(
         "torch.nn.ModuleDict", "torch.nn.ParameterList", "torch.nn.ParameterDict", "torch.save", "torch.load",
         "torch.manual_seed", "torch.set_printoptions", "torch.compile", "torch.classes", "torch.ops",
         "torch.optim.Optimizer", "torch.optim.lr_scheduler.",
+        *(f"{module}.Tensor" for module in LAYOUT.public if module != "torch"),
     ),
 )  # fmt: skip
 """``not_ops``: containers, state and set-up (torch/nn/modules/{module,container}.py, torch/__init__.py, torch/optim)."""
@@ -59,6 +60,7 @@ BACKEND_FOLDERS: Final = ("src/ATen/native/", "torch_npu/csrc/aten/", "op_plugin
 """Where out-of-tree backends keep their kernels: torch-xpu-ops, torch_npu and its op-plugin."""
 
 _STUBS: Final = re.compile(r"\.pyi(\.in)?$")
+_OVERRIDES: Final = re.compile(r"ImportFrom\(module='torch\.overrides', names=\[[^\]]*\][^()]*\)(, )?")
 _ROW: Final = re.compile(r"^  - ([A-Za-z_]\w*(?:\.\w+)?)\s*$", re.MULTILINE)
 
 
@@ -87,7 +89,7 @@ class TorchRules:
         """The definitions of a source file; None when it cannot be parsed."""
         if path.endswith(".py"):
             file = read_python(path, text, path.rsplit(".", 1)[0].replace("/", "."))
-            return None if file is None else file.definitions
+            return None if file is None else tuple(map(_without_override_imports, file.definitions))
         if path == CWRAP:
             return tuple(_legacy_definitions(path, text))
         if path.endswith(".yaml"):
@@ -105,6 +107,12 @@ class TorchRules:
             if is_source(path) and "." + path.rpartition(".")[2] in CPP_SUFFIXES
         )
         return TorchReader(tree, python, sources, note)
+
+
+def _without_override_imports(definition: Definition) -> Definition:
+    """A function's own import of torch.overrides, which stands there only to break a cycle of imports, is no change of it."""
+    code = _OVERRIDES.sub("", definition.code)
+    return definition if code == definition.code else replace(definition, code=code)
 
 
 def listed_definitions(path: str, text: str) -> tuple[Definition, ...]:

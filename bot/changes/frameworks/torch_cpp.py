@@ -15,6 +15,7 @@ from bot.changes.graph import Edge, Node
 from bot.changes.index.cpp_index import CppIndex
 from bot.changes.index.tree import Note
 
+HEADERS: Final = (".h", ".hpp", ".cuh", ".inl")
 FEW_USERS: Final = 8  # users of a helper up to which it is narrowed to them
 FEW_KERNEL_USERS: Final = 3  # other functions that call a kernel by its own name
 FEW_DERIVED: Final = 8  # forward functions whose formulas use a helper
@@ -62,9 +63,9 @@ class TorchCpp:
         """What a changed C++ definition changes."""
         edges = list(self._edges(definition))
         yield from edges
-        if not edges and re.search(backends().convolutions.files, definition.file):
-            step = f"{definition.file} is a backend of convolution"
-            yield Edge(Node("native", "_convolution"), step)
+        if not edges:
+            for base in backends().convolutions.of(definition.file):
+                yield Edge(Node("native", base), f"{definition.file} is a backend of convolution")
 
     def of_stub(self, stub: str) -> Iterator[Edge]:
         """The functions that call a stub; where none is in the tree, the native function that its name tells."""
@@ -83,9 +84,10 @@ class TorchCpp:
 
     def callers(self, base: str) -> list[Definition]:
         """ATen functions that call a native function."""
-        pattern = re.compile(
-            rf"\b(?:at|native|redispatch) :: (?:symint :: )?{re.escape(base)}(?:_symint|_out|_outf)? (?:<|\()"
-        )
+        qualified = r"\b(?:at|native|redispatch) :: (?:symint :: )?"
+        if base.startswith("_"):  # such a name is no other function's, so it may stand alone
+            qualified = rf"(?:{qualified}|(?<!:: ))"
+        pattern = re.compile(rf"{qualified}\b{re.escape(base)}(?:_symint|_out|_outf)? (?:<|\()")
         return [
             definition
             for definition in self.cpp.naming(base, self.native_paths)
@@ -232,6 +234,8 @@ class TorchCpp:
         """Whether the user's code names the definition, and not something else of its name."""
         code = _TEXT.sub('""', user.code)
         method = "::" in definition.name
+        if user.file != definition.file and self._own(user, name):
+            return False
         member = "" if method else r"(?<!\. )(?<!-> )"
         pattern = rf"(?<!std :: )(?<!thrust :: ){member}\b{name}\b"
         if not re.search(pattern, code):
@@ -241,6 +245,12 @@ class TorchCpp:
         meant = overload(definition)
         others = self._overloads(definition)
         return meant is None or not others or may_call(code, name, meant, others)
+
+    def _own(self, user: Definition, name: str) -> bool:
+        """Whether a source has a function of that name itself, and its unqualified calls mean that one."""
+        if user.file.endswith(HEADERS) or re.search(rf":: {name}\b", user.code):
+            return False
+        return any(d.name == name and d.kind == "function" for d in self.cpp.definitions(user.file))
 
     def _overloads(self, definition: Definition) -> tuple[Overload, ...]:
         """The other functions of a name in its file, those that macros make included."""
@@ -263,4 +273,4 @@ def stubs(code: str) -> Iterator[str]:
 
 
 def _is_header(definition: Definition) -> bool:
-    return definition.file.endswith((".h", ".hpp", ".cuh", ".inl"))
+    return definition.file.endswith(HEADERS)

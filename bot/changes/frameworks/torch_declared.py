@@ -40,7 +40,11 @@ _CWRAP_NAME: Final = re.compile(r"^\s*(name|cname): (\w+)", re.MULTILINE)
 class _Convolutions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     source: str
-    files: str
+    files: dict[str, tuple[str, ...]]
+
+    def of(self, path: str) -> tuple[str, ...]:
+        """The private native functions that a file of a backend computes; none for other files."""
+        return next((names for part, names in self.files.items() if re.search(part, path)), ())
 
 
 class _Private(BaseModel):

@@ -94,7 +94,7 @@ def main(release: Path, version: str, source: Path, source_version: str) -> None
     print("natives:")
     for base, natives in sorted(reader.declared.by_base.items()):
         public, through = reached(reader, base)
-        if not public and base in other.declared.by_base:
+        if set(public) <= {base} and base in other.declared.by_base:
             public, through = reached(other, base)
         kernels = sorted({kernel for native in natives for kernel in native.kernels} - {base})
         rows = {"kernels": kernels, "public": public, "through": through}

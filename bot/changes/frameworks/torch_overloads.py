@@ -15,9 +15,11 @@ _WORD: Final = re.compile(r"[A-Za-z_]\w+")
 
 @dataclass(frozen=True)
 class Overload:
-    """One overload's parameters: how many arguments a call may have, and the words of its types."""
+    """One overload's parameters: how many arguments a call may have, and the words of its types.
 
-    fewest: int
+    There is no least number: defaults are written at the declaration, which may stand in another file.
+    """
+
     most: int
     types: frozenset[str]
 
@@ -35,14 +37,13 @@ def overloads(code: str, name: str) -> Iterator[Overload]:
 
 def _parameters(code: str, start: int) -> Overload:
     parameters = [p for p in split_arguments(code, start) if p not in ("", "void")]
-    optional = sum(" = " in p for p in parameters)
     types: set[str] = set()
     for parameter in parameters:
         words = _WORD.findall(parameter.partition(" = ")[0])
         types |= set(words[:-1] if len(words) > 1 else words)
     packed = any("..." in p or ". . ." in p for p in parameters)
     most = 99 if packed else len(parameters)
-    return Overload(len(parameters) - optional - packed, most, frozenset(types))
+    return Overload(most, frozenset(types))
 
 
 def may_call(code: str, name: str, meant: Overload, others: tuple[Overload, ...]) -> bool:
@@ -55,10 +56,10 @@ def may_call(code: str, name: str, meant: Overload, others: tuple[Overload, ...]
     for match in re.finditer(rf"\b{re.escape(name)} (?:< [^(;]* > )?\(", code):
         said = True
         arguments = [a for a in split_arguments(code, match.end()) if a]
-        if not meant.fewest <= len(arguments) <= meant.most:
+        if len(arguments) > meant.most:
             continue
         words = set(_WORD.findall(" ".join(arguments)))
-        fitting = [o for o in others if o.fewest <= len(arguments) <= o.most]
+        fitting = [other for other in others if len(arguments) <= other.most]
         if all(len(words & meant.types) >= len(words & other.types) for other in fitting):
             return True
     return not said

@@ -47,7 +47,8 @@ ATEN_DECORATORS: Final = frozenset(
 )  # fmt: skip
 """Decorators that name the ATen ops a function stands for (torch/_decomp, _meta_registrations, _inductor)."""
 
-REGISTERED_MODULES: Final = ("torch._refs", "torch._decomp", "torch._prims", "torch._meta", "torch._inductor")
+REGISTERED_MODULES: Final = ("torch._refs", "torch._decomp", "torch._prims", "torch._meta", "torch._inductor",
+                                   "torch.nn.utils._expanded_weights")  # fmt: skip
 """Modules whose functions stand for ops by registration, and call others as composites do."""
 
 MODULE_NAMESPACES: Final = {"nn": "_nn", "linalg": "_linalg", "fft": "_fft", "special": "_special", "sparse": "_sparse",
@@ -75,6 +76,10 @@ class TorchReader:
         if path.endswith((".py", ".pyi")):
             if definition.name in backends().quiet_functions.names:
                 return ""
+            if definition.kind == "class" and definition.name == "Tensor":
+                return "the body of class Tensor: any op may be changed"
+            if definition.kind == "import" and any(u.startswith("torch.overrides") for u in definition.uses):
+                return ""  # how a function tells that it may be overridden, which changes no value
             start = self.python.start(definition, added)
             statement = definition.kind == "statement" and tuple(self._aten_names(definition.uses))
             return Node("python statement", definition.place, path, definition) if statement else start
@@ -110,8 +115,20 @@ class TorchReader:
                 for base in self._aten_names(node.definition.uses)
             ]
         if node.kind == "python":
-            return (*self._aten(node), *self.python.successors(node))
+            return (*self._aten(node), *self._of_python(node))
         return self.python.successors(node)
+
+    def _of_python(self, node: Node) -> Iterator[Edge]:
+        """Python's own edges, but for those that leave a method of Tensor for all who name Tensor."""
+        if "torch.Tensor" in self.python.index.aliases.get(node.name, ()):
+            return
+        names = self.python.aliases(node.name)
+        if any(name.startswith("torch.Tensor.") for name in names):
+            yield from (Edge(Node("public", name), f"{name} is {node.name}") for name in names)
+            return
+        for edge in self.python.successors(node):
+            if not _apart(edge.target.name) or _apart(node.name):
+                yield edge
 
     # Python that stands for native functions
 
@@ -159,7 +176,7 @@ class TorchReader:
                 for forward in derived
             ]
             if not convolutions(base):
-                more += self._callers(base, bool(edges or derived))
+                more += self._callers(base, bool(edges))
             yield from more
             if not edges and not more:
                 yield from self._itself(base)
@@ -246,7 +263,7 @@ class TorchReader:
             yield from self.python.successors(Node("python", path, definition=node.definition))
             return
         groups = {group_of(alias.removeprefix("torch.")) for alias in names}
-        users = list(self.python.users(path, public=False))
+        users = [e for e in self.python.users(path, public=False) if not _apart(e.target.name)]
         for edge in users:
             owner = edge.target.name.rpartition(".")[0]
             theirs = {
@@ -266,6 +283,11 @@ class TorchReader:
         few = len(found) <= MAX_CALLERS and not public
         for definition in found:
             yield Edge(cpp_node(definition), f"{definition.place} calls {base}", few)
+
+
+def _apart(path: str) -> bool:
+    """Whether a Python name is of quantized tensors, whose ops are others, or of per-sample gradients."""
+    return ".quantized." in path or "._expanded_weights." in path
 
 
 def is_source(path: str) -> bool:
