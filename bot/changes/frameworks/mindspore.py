@@ -8,7 +8,7 @@ from typing import Final
 
 from bot.changes.definition import Definition
 from bot.changes.frameworks.mindspore_declared import is_api_yaml, is_op_yaml
-from bot.changes.frameworks.mindspore_rows import table_rows
+from bot.changes.frameworks.mindspore_rows import method_rows, table_rows
 from bot.changes.frameworks.mindspore_walk import MindSporeReader
 from bot.changes.frameworks.mindspore_yaml import mapping_definitions
 from bot.changes.index.python_index import PythonIndex, PythonLayout
@@ -52,13 +52,20 @@ _MODULES_OF_OPS: Final = (
 """Where users found ops before release 0.7, when ``mindspore.ops`` began to pass them on."""
 
 
+TYPES: Final = frozenset(
+    {"Tensor", "Parameter", "Primitive", "Cell", "CSRTensor", "COOTensor", "RowTensor", "Generator", "constexpr"}
+)  # fmt: skip
+"""What modules of ops import for themselves (mint/__init__.py, ops/__init__.py)."""
+
+
 @dataclass(frozen=True)
 class MindSporePython(PythonRules):
     """Directly under ``mindspore`` lie models, contexts and types; of those ``Tensor`` alone has ops."""
 
     def is_op(self, alias: str) -> bool:
         """Whether a public name can be an op."""
-        return alias.count(".") > 1 and super().is_op(alias)
+        last = alias.rpartition(".")[2]
+        return alias.count(".") > 1 and last not in TYPES and super().is_op(alias)
 
 
 PYTHON_RULES: Final = MindSporePython(
@@ -121,7 +128,8 @@ class MindSporeRules:
             return None if file is None else file.definitions
         if path.endswith(".yaml"):
             return mapping_definitions(path, text)
-        return tuple(row for found in read_cpp(path, text) for row in table_rows(found, text))
+        rows = method_rows if path.endswith("/resource.cc") else table_rows
+        return tuple(row for found in read_cpp(path, text) for row in rows(found, text))
 
     def reader(self, tree: Tree, note: Note) -> Reader:
         """The tree, ready to be walked."""

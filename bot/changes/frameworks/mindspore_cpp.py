@@ -172,7 +172,10 @@ class MindSporeCpp:
         registered = [self._around(user, symbol) for user in users]
         named = {name for names in registered for name in names}
         # A type that many functions take is shared code, though each of them is one primitive's.
-        unnamed = sum(not names for names in registered)
+        unnamed = sum(
+            not names and user.kind in ("function", "class")
+            for user, names in zip(users, registered, strict=True)
+        )
         shared = len(named) > FEW_PRIMITIVES or unnamed > MANY_USERS
         few = len({user.file for user in users}) <= FEW_FILES
         for user in users:

@@ -13,6 +13,11 @@ from bot.changes.sources.cpp_source import tokenize
 MIN_ROWS: Final = 3  # fewer are no table
 _KEY: Final = re.compile(r'\{ (?:(?:\w+ :: )*kPrim\w+|"[A-Z]\w*"|k[A-Z]\w*)(?: -> name \( \))? ,')
 """A row's key: a primitive, its name, or a constant that holds it (core/abstract/*_infer_map.cc)."""
+_METHOD_PAIR: Final = re.compile(
+    r'\{ "(\w+)" , (?:std :: string \( "\w+" \)|(?:\w+ :: )*kPrim\w+) \}'
+)
+METHOD_ROW: Final = re.compile(r"method (\w+)")
+"""The name of a row of the method table (ccsrc/pipeline/jit/resource.cc)."""
 
 
 def rows_of(code: str) -> tuple[tuple[int, int], ...]:
@@ -73,9 +78,22 @@ def _line_of(lines: list[str], first: int, last: int, row: str) -> int:
     """The line on which a row's key stands, from ``first`` on."""
     key = re.search(r"\w{3,}", row.replace("prim ::", ""))
     for number in range(first, last + 1) if key else ():
-        if number <= len(lines) and key and key[0] in lines[number - 1]:
+        if number <= len(lines) and key and re.search(rf"\b{key[0]}\b", lines[number - 1]):
             return number
     return first
+
+
+def method_rows(definition: Definition, text: str) -> Iterator[Definition]:
+    """The method table as one definition per row (each stands for the methods of that name), and what is left."""
+    lines = text.splitlines()
+    pairs = list(_METHOD_PAIR.finditer(definition.code))
+    for match in pairs:
+        line = _line_of(lines, definition.first, definition.last, f'"{match[1]}"')
+        name = f"method {match[1]}"
+        yield replace(definition, name=name, kind="entry", first=line, last=line, code=match[0])
+    rest = _METHOD_PAIR.sub("", definition.code) if pairs else definition.code
+    if not pairs or re.search(r"[^{}\s,;]", re.sub(r"k\w+", "", rest)):
+        yield replace(definition, code=re.sub(r"[\s,]+", " ", rest))
 
 
 def around(code: str, name: str) -> str:

@@ -17,6 +17,7 @@ from bot.changes.frameworks.mindspore_declared import (
     plain,
 )
 from bot.changes.frameworks.mindspore_names import OPERATORS
+from bot.changes.frameworks.mindspore_rows import METHOD_ROW
 from bot.changes.graph import Edge, Node
 from bot.changes.index.tree import Note, Tree
 from bot.changes.python_walk import PythonWalk
@@ -62,9 +63,16 @@ class MindSporeReader:
             return Node("op yaml", definition.name, path, definition)
         if is_api_yaml(path):
             return Node("api", definition.name)
+        if row := METHOD_ROW.fullmatch(definition.name):
+            return self._start_method(row[1])
         if not SOURCES.match(path):
             return "C++ outside the op sources (compiler, runtime, data, Lite)"
         return self.cpp.node(definition)
+
+    def _start_method(self, method: str) -> Node | str:
+        if method in self.declared.tensor_methods:
+            return Node("public", f"mindspore.Tensor.{method}")
+        return f"{method} is no method of Tensor"
 
     def _start_python(self, definition: Definition, added: bool) -> Node | str:
         module = self.python.index.module_of(definition.file) or ""
@@ -135,7 +143,7 @@ class MindSporeReader:
             path = f"{OVERLOADS}.{name}"
             for alias in self.python.aliases(path):
                 yield self._public(alias, f"{alias} is {path}")
-            yield from self._own_users((path,), plain(name), public=bool(self.python.aliases(path)))
+            yield from self._own_users((path,), plain(name))
 
     def _method(self, method: str, step: str, op: str = "") -> Edge:
         same = self._op_of(plain(op or method))
@@ -165,9 +173,12 @@ class MindSporeReader:
 
     # Primitives
 
+    def _aliases(self, paths: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(alias for path in paths for alias in self.python.aliases(path)))
+
     def _of_primitive(self, primitive: str) -> Iterator[Edge]:
         paths = self.declared.paths(primitive)
-        aliases = dict.fromkeys(alias for path in paths for alias in self.python.aliases(path))
+        aliases = self._aliases(paths)
         yield from (
             self._public(alias, f"{alias} makes primitive {primitive}") for alias in aliases
         )
@@ -182,7 +193,7 @@ class MindSporeReader:
             yield Edge(Node("api", api), f"api {api} chooses {file}")
         public = bool(aliases or apis)
         if public:
-            yield from self._own_users(paths, plain(primitive), public)
+            yield from self._own_users(paths, plain(primitive))
             return
         yield from self._gradients(primitive, paths)
         yield from self.cpp.emitters(primitive)
@@ -208,13 +219,14 @@ class MindSporeReader:
         names = [plain(name) for name in self._decorated(node)]
         return stem in names or plain(_owner(node)) == stem
 
-    def _own_users(self, paths: tuple[str, ...], name: str, public: bool) -> Iterator[Edge]:
+    def _own_users(self, paths: tuple[str, ...], name: str) -> Iterator[Edge]:
         """Of a public op's users those that are named like it, that are nothing but it, or are all that there are."""
         users = [e for e in self._users_of(paths) if not _RULES.match(e.target.name)]
         own = [e for e in users if plain(_owner(e.target)) == name or _is_bound(e.target)]
         yield from own
         others = [edge for edge in users if edge not in own]
-        if not own and len({_owner(edge.target) for edge in others}) <= FEW_USERS:
+        has_own = bool(own) or any(map(_is_function, self._aliases(paths)))
+        if not has_own and len({_owner(edge.target) for edge in others}) <= FEW_USERS:
             yield from others
         elif others:
             self.note(
@@ -263,8 +275,8 @@ class MindSporeReader:
                 yield edge
 
     def _inits(self, path: str) -> Iterator[Edge]:
-        """The subclasses of a private class: their own ``__init__`` calls its."""
-        if path.rpartition(".")[2].startswith("_"):
+        """The subclasses of a class that is not public: their own ``__init__`` calls its."""
+        if not self.python.aliases(path):
             for place, definition in self.python.index.subclasses(path):
                 yield Edge(
                     Node("python", place, definition=definition), f"{place} inherits from {path}"
@@ -293,6 +305,10 @@ def _owner(node: Node) -> str:
     """The function, or the class of the method, that a Python node names."""
     name = node.definition.name if node.definition else node.name.rpartition(".")[2]
     return name.partition(".")[0]
+
+
+def _is_function(alias: str) -> bool:
+    return alias.rpartition(".")[2][:1].islower()
 
 
 def _is_bound(node: Node) -> bool:

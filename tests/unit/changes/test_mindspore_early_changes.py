@@ -98,3 +98,23 @@ def test_before_release_0_7_ops_are_public_in_their_modules(changes_of: Run) -> 
         "mindspore.Tensor.sqrt",
     }
     assert [op.op for op in changes.ops] == ["sqrt"]
+
+
+def test_a_row_of_the_method_table_is_a_tensor_method(changes_of: Run) -> None:
+    file = "mindspore/ccsrc/pipeline/jit/resource.cc"
+    changes = changes_of(THEN, edit(file, 'std::string("sqrt_")', 'std::string("root_")'))
+    assert aliases(changes) == {"mindspore.Tensor.sqrt"}
+    assert not changes.unmapped
+
+
+def test_the_init_of_a_class_that_is_not_public_is_its_subclasses(changes_of: Run) -> None:
+    tree = dict(THEN)
+    tree["mindspore/nn/__init__.py"] = "from .layer import Pad1d\n"
+    tree["mindspore/nn/layer.py"] = (
+        "class PadNd_:\n    def __init__(self, n):\n        self.n = n\n\n\n"
+        "class Pad1d(PadNd_):\n    def __init__(self):\n        super().__init__(1)\n"
+    )
+    changes = changes_of(
+        tree, {"mindspore/nn/layer.py": str(tree["mindspore/nn/layer.py"]).replace("= n", "= n + 0")}
+    )
+    assert aliases(changes) == {"mindspore.nn.Pad1d"}
