@@ -16,7 +16,6 @@ from rich.markup import escape
 
 from bot.changes.change import Changes
 from bot.changes.changes_json import to_json
-from bot.changes.find import find_changes
 from bot.check import CheckRequest, find_subject, prepare
 from bot.check import check as run_check
 from bot.cli_options import (
@@ -53,7 +52,7 @@ from bot.shards.matrix import plan_shards
 from bot.shards.merge import merge as merge_reports
 from bot.shards.reports import MAX_FOLDERS
 from bot.shards.split import MAX_SHARDS
-from bot.subject import open_changes
+from bot.subject import open_changes, read_changes
 from bot.targets.checked_spec import check_candidate, check_target
 from bot.targets.recipes import load_recipes
 from bot.targets.target import TargetError
@@ -355,7 +354,7 @@ def changes(
 ) -> None:
     """Print the ops that a diff changes, with the path that proves each."""
     changeset = open_changes(_change_source(repo, base, head, patch, source, framework))
-    found = find_changes(changeset, framework)
+    found = read_changes(changeset, framework)
     if as_json:
         print_json(to_json(found))
     else:
@@ -377,3 +376,5 @@ def print_changes(console: Console, found: Changes) -> None:
         console.print(f"unmapped: {escape(log_line(entry.file))}: {escape(log_line(entry.why))}")
     for note in found.notes:
         console.print(f"note: {escape(log_line(note))}")
+    if found.left_out:
+        console.print(f"left out: {escape(log_line(', '.join(found.left_out)))}")

@@ -10,6 +10,7 @@ from bot.changes.change import Changes
 from bot.changes.changeset import ChangeSet
 from bot.changes.find import find_changes, framework_of
 from bot.changes.git_changeset import GitChangeSet
+from bot.changes.index.store import IndexStore
 from bot.changes.patch_changeset import PatchChangeSet
 from bot.config import CONFIG_PATH, MAX_CONFIG_BYTES, Config, ConfigError, parse_config
 from bot.errors import OpDiffError
@@ -17,6 +18,7 @@ from bot.op_rules import asked_ops, with_asked, with_rules
 from bot.plan import ChangeSource
 from bot.report.files import FileError, read_bounded
 from bot.shards.costs import known_ops
+from bot.targets.environment_store import default_cache_dir
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,15 @@ def open_changes(source: ChangeSource) -> ChangeSet:
     )
 
 
+def read_changes(changeset: ChangeSet, framework: str | None, cache: Path | None = None) -> Changes:
+    """The ops that a diff changes; what was read is kept in ``cache``, the user's own by default. Raises ChangesError."""
+    store = IndexStore((cache or default_cache_dir()) / "changes")
+    try:
+        return find_changes(changeset, framework, store=store)
+    finally:
+        store.close()
+
+
 def changed_subject(
     change: ChangeSource, asked: Sequence[str] = (), config_file: Path | None = None
 ) -> Subject:
@@ -61,7 +72,7 @@ def subject_of(
     change: ChangeSource, changeset: ChangeSet, config: Config, asked: Sequence[str]
 ) -> Subject:
     """The subject of a diff under a configuration that was read before."""
-    changes = find_changes(changeset, change.framework or config.framework)
+    changes = read_changes(changeset, change.framework or config.framework)
     changes = with_asked(with_rules(changes, changeset.files, config.ops), asked)
     return Subject(
         _resolved(change, changeset, changes.framework), changes.framework, config,

@@ -17,7 +17,8 @@ from bot.changes.index.tree import Note, Tree
 from bot.changes.sources.python_source import PythonFile, read_python
 
 MAX_RESOLVE_DEPTH = 12
-KEPT_CHARACTERS: Final = 16 << 20  # of the modules in memory
+KEPT_DEFINITIONS: Final = 100_000  # of the modules in memory
+MAX_FILES_OF_A_WORD: Final = 2000  # of the modules that name a symbol, so many are read
 MAX_KEPT: Final = 1 << 16  # names, exports and users that are remembered
 _ADAPTER: Final[TypeAdapter[PythonFile | None]] = TypeAdapter(PythonFile | None)
 
@@ -104,8 +105,9 @@ class PythonIndex:
         self.tree = tree
         self.note = note
         self.layout = layout
-        self._kept: Bounded[str, PythonModule] = Bounded(KEPT_CHARACTERS)
+        self._kept: Bounded[str, PythonModule] = Bounded(KEPT_DEFINITIONS)
         self._resolved = lru_cache(maxsize=MAX_KEPT)(self._resolve)
+        self._module_of = lru_cache(maxsize=MAX_KEPT)(self._find_module_of)
         self._offered = lru_cache(maxsize=MAX_KEPT)(self._find_exported)
         self._users = lru_cache(maxsize=MAX_KEPT)(self._find_users)
 
@@ -127,6 +129,9 @@ class PythonIndex:
 
     def module_of(self, path: str) -> str | None:
         """The dotted name of a module by its path; None for what is not the package's own code."""
+        return self._module_of(path)
+
+    def _find_module_of(self, path: str) -> str | None:
         if not path.endswith(".py") or any(part in path for part in self.layout.ignored):
             return None
         for root in self.layout.roots:
@@ -144,14 +149,11 @@ class PythonIndex:
         """A module with what is looked up in it."""
         if module in self._kept:
             return self._kept.get(module)
-        path = self.modules.get(module, "")
-        return self._kept.put(module, PythonModule(self._read(module, path)), self._weight(path))
-
-    def _weight(self, path: str) -> int:
-        return len(self.tree.text(path) or "") if path else 1
+        file = self._read(module, self.modules.get(module, ""))
+        return self._kept.put(module, PythonModule(file), 1 + len(file.definitions))
 
     def _read(self, module: str, path: str) -> PythonFile:
-        if not path or self.tree.text(path) is None:
+        if not path:
             return PythonFile()
         inner = module + ".__init__" if path.endswith("__init__.py") else module
         file = self.tree.parsed(path, _parser(inner))
@@ -228,7 +230,8 @@ class PythonIndex:
             is_package = self.modules[module].endswith("__init__.py")
             own = self._names(module)
             for name in sorted(self._exported(module) | set(own)):
-                passed_on = is_package or name in (self.file(module).exported or ())
+                renamed = own.get(name, "").rpartition(".")[2] not in ("", name)
+                passed_on = is_package or renamed or name in (self.file(module).exported or ())
                 if name.startswith("_") or (own.get(name) and not passed_on):
                     continue
                 path = self.resolve(module, name)
@@ -256,13 +259,20 @@ class PythonIndex:
 
     def _find_users(self, path: str) -> tuple[tuple[str, Definition], ...]:
         found: dict[tuple[str, Definition], None] = {}
-        for name in dict.fromkeys(p.rpartition(".")[2] for p in (path, *self.aliases.get(path, ()))):
+        for name in dict.fromkeys(
+            p.rpartition(".")[2] for p in (path, *self.aliases.get(path, ()))
+        ):
             found |= dict.fromkeys(self._naming(path, name))
         return tuple(found)
 
     def _naming(self, path: str, name: str) -> Iterator[tuple[str, Definition]]:
         """The definitions that mean the path by a name: its own, or one that it is exported under."""
-        for file_path in self.tree.candidates(name, self.paths):
+        files = self.tree.candidates(name, self.paths)
+        if len(files) > MAX_FILES_OF_A_WORD:
+            self.note(
+                f"{name} is named in {len(files)} modules; the first {MAX_FILES_OF_A_WORD} were read"
+            )
+        for file_path in files[:MAX_FILES_OF_A_WORD]:
             module = self.module_of(file_path)
             if module is None or self.modules.get(module) != file_path:
                 continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +27,8 @@ Note = Callable[[str], None]
 Result = TypeVar("Result")
 
 KEPT_CHARACTERS: Final = 64 << 20  # of texts in memory
-MAX_SEARCHES_KEPT: Final = 32
+KEPT_SEARCHES: Final = 400_000  # paths in the collections whose order is remembered
+FEW: Final = 32  # paths that are not worth remembering
 _WORD = re.compile(r"\w+")
 
 
@@ -64,7 +64,8 @@ class Tree:
         self.shared = shared or Shared()
         self._texts: Bounded[str, str | None] = Bounded(KEPT_CHARACTERS)
         self._parsed: Bounded[tuple[str, str, str], object] = Bounded(KEPT_CHARACTERS)
-        self._searched: OrderedDict[int, _Searched] = OrderedDict()
+        self._searched: Bounded[Collection[str], _Searched] = Bounded(KEPT_SEARCHES)
+        self._last: _Searched | None = None
 
     def _read_each(self, paths: Sequence[str]) -> Iterator[tuple[str, str | None]]:
         return ((path, self._read(path)) for path in paths)
@@ -126,21 +127,26 @@ class Tree:
             path for path in self.candidates(word, paths) if holds_word(self.text(path) or "", word)
         )
 
+    @cached_property
+    def _indexed_set(self) -> frozenset[str]:
+        return frozenset(self.indexed)
+
     def _search_among(self, paths: Collection[str]) -> _Searched:
         """The paths with their order. Frameworks search the same few tuples again and again: they are remembered."""
-        known = self._searched.get(id(paths))
-        if known is not None and known.paths is paths:
-            self._searched.move_to_end(id(paths))
-            return known
+        if self._last is not None and self._last.paths is paths:
+            return self._last
+        lasting = isinstance(paths, tuple) and len(paths) > FEW
+        if lasting and paths in self._searched:
+            self._last = self._searched.get(paths)
+            return self._last
+        indexed = self._indexed_set
         made = _Searched(
             paths,
             {path: number for number, path in enumerate(paths)},
-            tuple(path for path in paths if _suffix(path) not in INDEXED_SUFFIXES),
+            tuple(path for path in paths if path not in indexed and path in self.path_set),
         )
-        if isinstance(paths, tuple):
-            self._searched[id(paths)] = made
-        if len(self._searched) > MAX_SEARCHES_KEPT:
-            self._searched.popitem(last=False)
+        if lasting:
+            self._last = self._searched.put(paths, made, len(paths))
         return made
 
 
