@@ -8,7 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bot.changes.definition import Definition
-from bot.changes.frameworks.oneflow_declared import FUNCTIONAL_YAML, OPS_FOLDER
+from bot.changes.frameworks.oneflow_declared import (
+    FUNCTIONAL_YAML,
+    FUNCTIONAL_YAMLS,
+    OPS_FOLDER,
+)
 from bot.changes.frameworks.oneflow_walk import OneFlowReader
 from bot.changes.index.python_index import PythonIndex, PythonLayout
 from bot.changes.index.tree import Note, Tree
@@ -25,7 +29,7 @@ LAYOUT: Final = PythonLayout(
     roots=("python/", ""),
     public=(
         "oneflow", "oneflow.nn.functional", "oneflow.nn", "oneflow.linalg", "oneflow.fft", "oneflow.special",
-        "oneflow.nn.init", "oneflow.one_embedding", "oneflow.sparse", "oneflow.nn.utils",
+        "oneflow.nn.init", "oneflow.one_embedding", "oneflow.sparse", "oneflow.nn.utils", "oneflow.optim",
     ),
     ignored=("/test/", "/docstr/", "/test_utils/", "/unittest/", "/mock_torch/", "/onnx/", "/compatible/"),
 )  # fmt: skip
@@ -42,7 +46,7 @@ PYTHON_RULES: Final = PythonRules(
         "oneflow.Tensor", "oneflow.nn.Module", "oneflow.nn.Graph", "oneflow.nn.Parameter", "oneflow.nn.Sequential",
         "oneflow.nn.ModuleList", "oneflow.nn.ModuleDict", "oneflow.nn.ParameterList", "oneflow.nn.ParameterDict",
         "oneflow.save", "oneflow.load", "oneflow.env", "oneflow.Size", "oneflow.device", "oneflow.placement",
-        "oneflow.Generator", "oneflow.manual_seed", "oneflow.set_printoptions",
+        "oneflow.Generator", "oneflow.manual_seed", "oneflow.set_printoptions", "oneflow.optim.lr_scheduler.",
     ),
 )  # fmt: skip
 """``not_ops``: containers, state and set-up (python/oneflow/nn/modules/{module,container}.py, oneflow/__init__.py)."""
@@ -68,7 +72,7 @@ class OneFlowRules:
             return "autotest"
         if "/docstr/" in path:
             return "documentation"
-        if path == FUNCTIONAL_YAML or (path.startswith(OPS_FOLDER) and path.endswith(".td")):
+        if path in FUNCTIONAL_YAMLS or (path.startswith(OPS_FOLDER) and path.endswith(".td")):
             return "source"
         return shared_role(path)
 

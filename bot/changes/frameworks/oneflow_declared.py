@@ -20,6 +20,15 @@ FUNCTORS: Final = "oneflow/core/functional/"
 AUTOGRAD: Final = "oneflow/core/autograd/"
 BINDINGS: Final = "oneflow/api/python/"
 USER_OPS: Final = "oneflow/user/ops/"
+KERNELS: Final = "oneflow/user/kernels/"
+PASSES: Final = "oneflow/core/job_rewriter/"
+STATEFUL: Final = "oneflow/api/python/functional/"
+FUNCTIONAL_YAMLS: Final = (
+    FUNCTIONAL_YAML,
+    "oneflow/api/python/functional/tensor_api.yaml",
+    "oneflow/api/python/functional/dispatch_stateful_ops.yaml",
+)
+"""What the generated ``oneflow._C`` is made of (tools/functional/generate_*.py)."""
 
 REGISTRARS: Final = frozenset(
     {
@@ -34,6 +43,7 @@ REGISTERED: Final = re.compile(rf'\b(?:{"|".join(sorted(REGISTRARS))}) \( "([^"]
 _REGISTRAR_ARGUMENT: Final = re.compile(rf"\b(?:{'|'.join(sorted(REGISTRARS))}) \( ([^,)]+)")
 _SIGNATURE: Final = re.compile(r"=>\s*(\w+)")
 _ADD_FUNCTOR: Final = re.compile(r"\badd_functor\b")
+_FUNCTOR_NAME: Final = re.compile(r'\badd_functor (?:< [^;()]* > )?\( "(\w+)"')
 
 
 class OneFlowDeclared:
@@ -47,7 +57,11 @@ class OneFlowDeclared:
     @cached_property
     def apis(self) -> dict[str, tuple[frozenset[str], bool]]:
         """Functional name -> (functor names of its signatures, bound to Python)."""
-        entries = read_entries(self._tree.text(FUNCTIONAL_YAML) or "") or ()
+        entries = [
+            entry
+            for path in FUNCTIONAL_YAMLS
+            for entry in read_entries(self._tree.text(path) or "") or ()
+        ]
         return {
             str(entry.values.get("name", "")): (
                 frozenset(_SIGNATURE.findall(str(entry.values.get("signature", "")))),
@@ -122,9 +136,9 @@ class OneFlowDeclared:
         pieces = self._cpp.closure(definition)
         if not any(_ADD_FUNCTOR.search(piece.code) for piece in pieces):
             return ()
-        texts = tokenize(definition.code).texts
-        if texts:
-            return texts[-1:]
+        written = _FUNCTOR_NAME.findall(definition.code)
+        if written:
+            return tuple(written)
         tokens = [tokenize(piece.code) for piece in pieces]
         words = {word for token in tokens for word in (*token.names, *token.texts)}
         return tuple(sorted(words & set(self.apis_of_functor)))
