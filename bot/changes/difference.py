@@ -55,36 +55,63 @@ def _movable(definition: Definition) -> bool:
 
 
 def cancel_renames(changes: list[FileChange]) -> None:
-    """Take away what changed only because a definition got another name and its users follow it."""
-    bodies: dict[tuple[str, str], str] = {}
+    """Take away what changed only because a definition got another name and its users follow it.
+
+    A Python function or method that is not private is not taken away itself: users call it by its name.
+    """
+    renamed = _renamed(changes)
+    if not renamed:
+        return
+    pattern = re.compile(rf"(?<!:: )\b(?:{'|'.join(map(re.escape, renamed))})\b")
+
+    def before(definition: Definition) -> str:
+        return pattern.sub(lambda match: renamed[match[0]], definition.code)
+
+    named = {*renamed, *renamed.values()}
+    for change in changes:
+        kept = Counter(map(before, change.removed)) & Counter(map(before, change.added))
+        change.removed = [
+            d for d in change.removed if before(d) not in kept or _is_offered(d, named)
+        ]
+        change.added = [d for d in change.added if before(d) not in kept or _is_offered(d, named)]
+
+
+def _renamed(changes: list[FileChange]) -> dict[str, str]:
+    """New plain name -> old one, of definitions whose code is otherwise the same."""
+    bodies: dict[tuple[str, str, str], str] = {}
     for change in changes:
         for definition in change.removed:
-            bodies.setdefault((definition.kind, _nameless(definition)), definition.name)
+            owner, name = _plain_name(definition)
+            bodies.setdefault((definition.kind, owner, _nameless(definition)), name)
     renamed: dict[str, str] = {}
     for change in changes:
         for definition in change.added:
-            old = bodies.get((definition.kind, _nameless(definition)))
-            public = definition.kind not in (
-                "class",
-                "function",
-                "macro",
-                "alias",
-                "assignment",
-            ) or definition.file.endswith(".py")
-            if old and old != definition.name and definition.name.isidentifier() and not public:
-                renamed[definition.name] = old
-    if renamed:
-        pattern = re.compile(rf"(?<!:: )\b(?:{'|'.join(map(re.escape, renamed))})\b")
-        for change in changes:
-            old_codes = Counter(
-                pattern.sub(lambda m: renamed[m[0]], d.code) for d in change.removed
-            )
-            new_codes = Counter(pattern.sub(lambda m: renamed[m[0]], d.code) for d in change.added)
-            kept = old_codes & new_codes
-            change.removed = [d for d in change.removed if d.code not in kept]
-            change.added = [
-                d for d in change.added if pattern.sub(lambda m: renamed[m[0]], d.code) not in kept
-            ]
+            owner, name = _plain_name(definition)
+            old = bodies.get((definition.kind, owner, _nameless(definition)), "")
+            if definition.file.endswith(".py"):
+                fit = definition.kind in ("function", "method") and not name.startswith("__")
+            else:
+                fit = definition.kind in ("class", "function", "macro", "alias", "assignment")
+            if fit and old and old != name and name.isidentifier():
+                renamed[name] = old
+    return renamed
+
+
+def _plain_name(definition: Definition) -> tuple[str, str]:
+    """A Python method's class and its own name; for all others the name as it is."""
+    if definition.kind == "method" and definition.file.endswith(".py"):
+        owner, _, name = definition.name.rpartition(".")
+        return owner, name
+    return "", definition.name
+
+
+def _is_offered(definition: Definition, named: set[str]) -> bool:
+    """Whether a definition is Python's, is or exports one of the names, and can be called by it from outside."""
+    if not definition.file.endswith(".py"):
+        return False
+    owner, name = _plain_name(definition)
+    private = owner.startswith("_") or (not owner and name.startswith("_"))
+    return definition.kind in ("function", "method", "export") and name in named and not private
 
 
 def is_nameless(definition: Definition) -> bool:
@@ -94,9 +121,10 @@ def is_nameless(definition: Definition) -> bool:
 
 def _nameless(definition: Definition) -> str:
     """The code with the name left out."""
-    if not definition.name.isidentifier():
+    _, name = _plain_name(definition)
+    if not name.isidentifier():
         return definition.code
-    return re.sub(rf"(?<!:: )\b{definition.name}\b", "?", definition.code)
+    return re.sub(rf"(?<!:: )\b{name}\b", "?", definition.code)
 
 
 def cancel_moves(changes: list[FileChange]) -> None:

@@ -250,7 +250,7 @@ class _Reader:
                     "",
                     frozenset({name}),
                 )
-                for name in texts
+                for name in dict.fromkeys(texts)  # a name that is listed twice is offered once
             ]
 
 
