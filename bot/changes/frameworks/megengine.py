@@ -25,6 +25,7 @@ LAYOUT: Final = PythonLayout(
         "megengine", "megengine.functional", "megengine.functional.vision", "megengine.functional.nn",
         "megengine.functional.loss", "megengine.functional.metric", "megengine.functional.img_proc",
         "megengine.functional.quantized", "megengine.functional.distributed", "megengine.functional.utils",
+        "megengine.functional.external", "megengine.module.external",
         "megengine.module", "megengine.module.qat", "megengine.module.quantized", "megengine.module.init",
         "megengine.random", "megengine.optimizer", "megengine.quantization",
         "megengine.quantization.fake_quant", "megengine.quantization.observer", "megengine.quantization.utils",

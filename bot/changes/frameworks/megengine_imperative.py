@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from bot.changes.definition import Definition
@@ -16,6 +16,8 @@ from bot.changes.index.tree import Tree
 OPS: Final = "imperative/src/impl/ops/"
 BINDINGS: Final = "imperative/python/src/"
 MAX_LOCAL_STEPS: Final = 60
+MAX_CASTS: Final = 3
+"""A definition that tells more OpDefs than this apart is a stage that every op goes through."""
 MAX_REGISTRATIONS: Final = 1
 """A block that registers more OpDefs tells nothing about a definition that none of them names."""
 
@@ -27,6 +29,9 @@ _RULE_BY_TYPE: Final = re.compile(r"(\w+)::typeinfo\(\)\s*,\s*&?(\w+)")
 _RULE_BY_ARGUMENT: Final = re.compile(r"register_\w+\s*<\s*(\w+)\s*>\s*\(\s*&?(\w+)")
 _METHOD: Final = re.compile(
     r"MGE_PY_INTERFACE\(\s*(\w+)\s*,\s*(\w+)\s*\)|\{\s*\"(\w+)\"\s*,\s*\(PyCFunction\)\s*(\w+)"
+)
+_TENSOR_METHOD: Final = re.compile(
+    r"\.def(?:_getset)?<\s*&(TensorWrapper::\w+)[^>]*>\(\s*\"(\w+)\""
 )
 _OPENING: Final = re.compile(r"\bnamespace\b[^;{}]*\{")
 
@@ -41,14 +46,18 @@ class MegEngineImperative:
         self._binding_paths = tuple(p for p in cpp.paths if p.startswith(BINDINGS))
         self._op_paths = tuple(p for p in cpp.paths if p.startswith(OPS))
         self._blocks = lru_cache(maxsize=None)(self._read_blocks)
-        self._methods = lru_cache(maxsize=None)(self._read_methods)
+        self._methods = cache(self._read_methods)
+        self._tensor_methods = cache(self._read_tensor_methods)
 
     def of_cpp(self, definition: Definition) -> Iterator[Edge]:
         """What a change of a definition changes: OpDefs, or a binding. Nothing when it is for no one of them."""
         if definition.file.startswith(BINDINGS):
             name = definition.name.rpartition("::")[2]
-            for method in self._methods(definition.file).get(name, ()):
+            for method in self._methods().get(name, ()):
                 yield Edge(Node("binding", method), f"{definition.place} is the binding {method}")
+            for method in self._tensor_methods().get(definition.name, ()):
+                alias = f"megengine.Tensor.{method}"
+                yield Edge(Node("public", alias), f"{alias} is {definition.name}")
         for opdef in self._opdefs_of(definition):
             yield Edge(Node("opdef", opdef), f"{definition.place} is part of OpDef {opdef}")
 
@@ -109,7 +118,8 @@ class MegEngineImperative:
             return (match[1],) if match and match[1] in opdefs else ()
         names: list[str] = []
         if not definition.file.startswith(BINDINGS) or "/grad" in definition.file:
-            names += [a or b for a, b in _CAST.findall(code)]
+            cast = {a or b for a, b in _CAST.findall(code)} & opdefs
+            names += sorted(cast) if len(cast) <= MAX_CASTS else ()
         names += _SPECIALISED.findall(code.partition("{")[0])
         if definition.kind == "statement" and definition.file.startswith(OPS):
             names += re.findall(r"\w+", code) if re.match(r"[A-Z][A-Z0-9_]+ \(", code) else []
@@ -167,7 +177,16 @@ class MegEngineImperative:
                     break
         return tuple(sorted(found, key=lambda block: block[1] - block[0]))
 
-    def _read_methods(self, path: str) -> dict[str, tuple[str, ...]]:
+    def _read_tensor_methods(self) -> dict[str, tuple[str, ...]]:
+        """C++ method -> the public attributes of Tensor that it is (``.def<&TensorWrapper::numpy>("numpy")``)."""
+        found: dict[str, list[str]] = {}
+        for path in self._binding_paths:
+            for method, name in _TENSOR_METHOD.findall(self._tree.text(path) or ""):
+                if not name.startswith("_"):
+                    found.setdefault(method, []).append(name)
+        return {method: tuple(names) for method, names in found.items()}
+
+    def _read_methods(self) -> dict[str, tuple[str, ...]]:
         """C++ function -> its names in the Python module, by the method tables that can see it."""
         found: dict[str, list[str]] = {}
         for table in self._binding_paths:

@@ -22,11 +22,13 @@ BINDINGS: Final = ("megengine.core._imperative_rt.core2.", "megengine.core._impe
 SHARED: Final = (
     "megengine.core.tensor.utils"  # conversions of inputs, devices and shapes, for every function
 )
+TENSOR_MODULES: Final = ("megengine.core.", "megengine.tensor")
 TENSOR_BASES: Final = (
     "ArrayMethodMixin",
     "TensorWrapper",
 )  # core/tensor/{array_method,tensor_wrapper}.py
 FUNCTIONAL: Final = "megengine.functional."
+QUANTIZED: Final = ".quantized."
 MODULE: Final = "megengine.module."
 TENSOR: Final = "megengine.Tensor."
 # Modules whose functions are public under functional itself, or were so in some version.
@@ -81,7 +83,10 @@ class MegEnginePython:
             )
             return
         few = not own and not bound and len(others) <= FEW_USERS
-        yield from (replace(edge, direct=few) for edge in others)
+        plain = any(QUANTIZED not in edge.target.name for edge in others)
+        for edge in others:
+            variant = plain and QUANTIZED in edge.target.name
+            yield replace(edge, direct=few and not variant)
 
     def of_mode(self, opdef: str, mode: str) -> Iterator[Edge]:
         """The definitions that apply an OpDef with a mode: ``_elwise(x, mode=Elemwise.Mode.ADD)``, ``_reduce("sum")``."""
@@ -123,7 +128,7 @@ class MegEnginePython:
         """The language's edges, without those to composites, and with MegEngine's pairs of method and function."""
         module, source = self.index.split(node.name)
         owner = source.rpartition(".")[0]
-        public = node.kind == "python" and bool(self.walk.aliases(node.name))
+        public = any(not self._is_hidden(a, node.name) for a in self.walk.aliases(node.name))
         left_out = 0
         for edge in self.walk.successors(node):
             target = edge.target
@@ -135,7 +140,7 @@ class MegEnginePython:
                 left_out += 1
             elif module.startswith("megengine.core.") and " inherits " in edge.step:
                 yield replace(edge, direct=True)  # what Tensor is made of
-            elif module.startswith("megengine.core.") and f" uses {owner} (" in edge.step:
+            elif module.startswith(TENSOR_MODULES) and f" uses {owner} (" in edge.step:
                 continue  # who makes a Tensor is not changed by its methods
             elif module == SHARED:
                 yield replace(edge, direct=False)

@@ -28,9 +28,9 @@ SOURCE_ROOTS: Final = (
     "dnn/src/", "dnn/include/", "src/opr/", "src/opr-mm/", "imperative/src/", "imperative/python/src/",
 )  # fmt: skip
 FEW_USERS: Final = 3
-HANDLE: Final = (
-    "HandleImpl"  # dnn/src/<backend>/handle.h: makes and serves every operator of a backend
-)
+MAX_USERS: Final = 12  # users of a symbol beyond this are not followed: it is a general tool
+GENERAL_CLASSES: Final = frozenset({"HandleImpl", "TensorWrapper", "PyTensor"})
+"""Classes that every op goes through (dnn/src/<backend>/handle.h, imperative/python/src/tensor.h)."""
 MAX_LOCAL_STEPS: Final = 400
 
 _KERNEL_ROW: Final = re.compile(
@@ -311,10 +311,8 @@ class MegEngineReader:
         called = definition.kind == "assignment" and name.isupper()
         if definition.kind in ("statement", "entry") or not name or called:
             return
-        if name == HANDLE:
-            self.note(
-                f"{definition.place}: the handle of every operator: its members are followed, each by its name"
-            )
+        if name in GENERAL_CLASSES:
+            self.note(f"{definition.place}: every op goes through it: members are followed by name")
             return
         if len(name) < 3:
             self.note(f"{definition.place}: users of so short a name are not looked for")
@@ -322,6 +320,9 @@ class MegEngineReader:
         users = [u for u in self.cpp.users(name, definition.file) if u != definition]
         if definition.kind == "macro" and PurePosixPath(definition.file).suffix not in HEADERS:
             users = [u for u in users if u.file == definition.file]
+        if len({(user.file, user.name) for user in users}) > MAX_USERS:
+            self.note(f"{definition.place} has {len(users)} users: a general tool, not followed")
+            return
         few = len({user.name for user in users}) <= FEW_USERS
         for user in users:
             yield Edge(_cpp_node(user), f"{user.place} uses {name}", few)
@@ -331,7 +332,7 @@ def _own_name(definition: Definition) -> str:
     """The class of a method, else the plain name: what users name."""
     owner, _, name = definition.name.partition("[")[0].rpartition("::")
     owner = owner.rpartition("::")[2]
-    return name if owner == HANDLE else owner or name
+    return name if owner in GENERAL_CLASSES else owner or name
 
 
 def _cpp_node(definition: Definition) -> Node:

@@ -180,3 +180,26 @@ def test_before_there_was_a_td_operators_name_the_opdefs(changes_of: Run) -> Non
     tree: Tree = {path: text for path, text in TREE.items() if path != TD}
     changes = changes_of(tree, edit("dnn/src/common/pooling.cpp", "x = 1;", "x = 2;", tree))
     assert said(changes, "direct") == POOLING
+
+
+def test_users_of_a_renamed_function_are_not_changed_by_its_name(changes_of: Run) -> None:
+    file = PYTHON + "functional/nn.py"
+    text = TREE[file]
+    assert isinstance(text, str)
+    changes = changes_of(TREE, {file: text.replace("softmax(inp)", "soft_max(inp)").replace('"softmax"', '"soft_max"').replace("logsoft_max", "logsoftmax")})  # fmt: skip
+    assert said(changes, "direct") == {F + "softmax", F + "soft_max"}
+
+
+def test_a_renamed_method_of_a_private_class_changes_nothing(changes_of: Run) -> None:
+    file = PYTHON + "module/batchnorm.py"
+    text = "from .module import Module\n\n\nclass _BatchNorm(Module):\n    def {0}(self, x):\n        return x + 1\n\n    def forward(self, x):\n        return self.{0}(x)\n\n\nclass BatchNorm2d(_BatchNorm):\n    pass\n"
+    tree: Tree = {**TREE, file: text.format("chekc")}
+    changes = changes_of(tree, {file: text.format("check")})
+    assert not changes.ops
+
+
+def test_a_name_that_all_lists_twice_is_offered_once(changes_of: Run) -> None:
+    file = PYTHON + "functional/elemwise.py"
+    tree = {**TREE, **edit(file, '["add",', '["add", "add",')}
+    changes = changes_of(tree, edit(file, '["add", "add",', '["add",', tree))
+    assert not changes.ops
