@@ -62,7 +62,10 @@ def camel(name: str) -> str:
 
 @dataclass(frozen=True)
 class OpEntry:
-    """One op yaml: ``function`` is "" when none is made; ``kernels`` are the names that ``dispatch`` gives."""
+    """One op yaml: ``function`` is "" when none is made; ``kernels`` are the names that ``dispatch`` gives.
+
+    ``primitive`` is "" for a deprecated method, of which nothing but a row of an api is made.
+    """
 
     name: str
     file: str
@@ -73,6 +76,8 @@ class OpEntry:
     @property
     def paths(self) -> tuple[str, ...]:
         """The dotted paths of what the build makes of it."""
+        if not self.primitive:
+            return ()
         made = [f"{GENERATED}{module}.{self.primitive}" for module in GENERATED_CLASSES]
         names = [self.function] if self.function else []
         names += [f"{self.name}_op", f"{self.name}_impl"]
@@ -106,6 +111,8 @@ def _op_entry(file: str, entry: NamedEntry) -> OpEntry:
     }
     name = str(function.get("name", "")) or entry.name
     primitive = str(klass.get("name", "")) or camel(entry.name)
+    if "/deprecated/" in file:
+        primitive = ""
     return OpEntry(entry.name, file, primitive, "" if off else name, frozenset(kernels))
 
 
@@ -145,7 +152,8 @@ class MindSporeDeclared:
         """Primitive -> its op yamls."""
         found: defaultdict[str, list[OpEntry]] = defaultdict(list)
         for op in self.ops:
-            found[op.primitive].append(op)
+            if op.primitive:
+                found[op.primitive].append(op)
         return {name: tuple(ops) for name, ops in found.items()}
 
     @cached_property
@@ -213,7 +221,7 @@ class MindSporeDeclared:
     @cached_property
     def primitives(self) -> frozenset[str]:
         """Every primitive that an op yaml or a Python class makes."""
-        return frozenset(self.classes) | {op.primitive for op in self.ops}
+        return frozenset(self.classes) | frozenset(self.by_primitive)
 
     @cached_property
     def _spelled(self) -> dict[str, str]:

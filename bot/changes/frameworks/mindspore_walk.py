@@ -121,7 +121,7 @@ class MindSporeReader:
 
     def _of_op_yaml(self, node: Node) -> Iterator[Edge]:
         for op in self.declared.ops:
-            if op.name == node.name and op.file == node.file:
+            if op.name == node.name and op.file == node.file and op.primitive:
                 yield Edge(
                     Node("primitive", op.primitive), f"{op.file} declares primitive {op.primitive}"
                 )

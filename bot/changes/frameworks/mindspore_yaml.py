@@ -29,13 +29,18 @@ class NamedEntry:
     @property
     def fields(self) -> dict[str, Any]:
         """The value when it is a mapping, else an empty one."""
-        return cast("dict[str, Any]", self.value) if isinstance(self.value, dict) else {}
+        return cast("dict[str, Any]", self.value) if _kind(self.value) is dict else {}
 
     @property
     def branches(self) -> tuple[dict[str, Any], ...]:
         """The value as a list of mappings, of which a single mapping is one."""
-        values = cast("list[Any]", self.value) if isinstance(self.value, list) else [self.value]
-        return tuple(cast("dict[str, Any]", value) for value in values if isinstance(value, dict))
+        is_list = _kind(self.value) is list
+        values = cast("list[Any]", self.value) if is_list else [self.value]
+        return tuple(cast("dict[str, Any]", value) for value in values if _kind(value) is dict)
+
+
+def _kind(value: object) -> type:
+    return type(value)
 
 
 def read_mapping(text: str) -> tuple[NamedEntry, ...] | None:

@@ -22,6 +22,8 @@ NOW: Final[Tree] = {
     "mindspore/ops/op_def/yaml/relu_op.yaml": "relu:\n    args:\n        input:\n            dtype: tensor\n    class:\n        name: ReLU\n",
     "mindspore/ops/op_def/yaml/abs_op.yaml": "abs:\n    args:\n        input:\n            dtype: tensor\n",
     "mindspore/ops/op_def/yaml/sinc_op.yaml": "sinc:\n    args:\n        input:\n            dtype: tensor\n",
+    "mindspore/ops/op_def/deprecated/abs_method.yaml": "abs:\n    args:\n        input:\n            dtype: tensor\n    function:\n        disable: True\n",
+    "mindspore/ops/api_def/relu.yaml": "relu:\n  - op_yaml: deprecated/abs_method.yaml\n    py_method: deprecated_tensor_relu\n    interface: tensor\n",
     "mindspore/ops/op_def/yaml/doc/abs_doc.yaml": "abs:\n    description: |\n        Absolute value.\n",
     "mindspore/ops/api_def/max.yaml": (
         "max:\n  - op_yaml: max_op.yaml\n    py_method: tensor_max\n    Ascend: pyboost\n    interface: tensor, function\n\n"

@@ -163,3 +163,9 @@ def test_comments_and_yaml_comments_change_nothing(changes_of: Run) -> None:
 def test_a_yaml_that_is_none_is_said(changes_of: Run) -> None:
     changes = changes_of(NOW, {"mindspore/ops/op_def/yaml/abs_op.yaml": "abs: [1\n"})
     assert [entry.file for entry in changes.unmapped] == ["mindspore/ops/op_def/yaml/abs_op.yaml"]
+
+
+def test_a_deprecated_method_makes_no_primitive(changes_of: Run) -> None:
+    file = "mindspore/ops/op_def/deprecated/abs_method.yaml"
+    changes = changes_of(NOW, edit(file, "dtype: tensor", "dtype: number"))
+    assert aliases(changes) == {"mindspore.Tensor.relu"}
