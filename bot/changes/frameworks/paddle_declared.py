@@ -126,12 +126,13 @@ class PaddleDeclared:
     @cached_property
     def names(self) -> frozenset[str]:
         """Every op's name, old names included."""
-        return frozenset(op.name for op in self.ops) | frozenset(self._spelled)
+        return self._declared_names | frozenset(self._modern)
 
     @cached_property
     def _by_kernel(self) -> dict[str, tuple[str, ...]]:
         pairs = [(kernel, op.name) for op in self.ops for kernel in sorted(op.kernels)]
-        return _grouped([*pairs, *self._signatures])
+        pairs += [(kernel, op) for kernel, old in self._signatures for op in self.modern(old)]
+        return _grouped(pairs)
 
     @cached_property
     def _by_meta(self) -> dict[str, tuple[str, ...]]:
@@ -158,16 +159,16 @@ class PaddleDeclared:
         return tuple(found)
 
     @cached_property
-    def _spelled(self) -> dict[str, frozenset[str]]:
-        """Name -> all names of the same op: phi's and the old operator's."""
-        groups: dict[str, set[str]] = {}
-        for first, second in self._same_names():
-            group = groups.get(first, {first}) | groups.get(second, {second})
-            for name in group:
-                groups[name] = group
-        return {name: frozenset(group) for name, group in groups.items()}
+    def _modern(self) -> dict[str, tuple[str, ...]]:
+        """Old operator -> today's names (``elementwise_add`` is ``add``; the old ``sum`` is ``add_n``)."""
+        return _grouped((old, new) for new, old in self._same_names())
+
+    @cached_property
+    def _old(self) -> dict[str, tuple[str, ...]]:
+        return _grouped(self._same_names())
 
     def _same_names(self) -> Iterator[tuple[str, str]]:
+        """(today's name, the old operator's)."""
         for path in self._yamls:
             if PurePosixPath(path).name not in _COMPAT:
                 continue
@@ -175,21 +176,28 @@ class PaddleDeclared:
                 for key in (*ENTRY_KEYS, "backward"):
                     for ours, theirs in _TWO_NAMES.findall(str(entry.values.get(key, ""))):
                         yield from ((ours, name) for name in _WORD.findall(theirs))
-        known = frozenset(op.name for op in self.ops)
-        for path in self._tree.paths:
-            if path.startswith(_SIGNATURES):
-                for old, kernel in _BASE_NAME.findall(self._tree.text(path) or ""):
-                    if kernel in known:
-                        yield kernel, old
+        for kernel, old in self._signatures:
+            if kernel in self._declared_names and old not in self._declared_names:
+                yield kernel, old
+
+    @cached_property
+    def _declared_names(self) -> frozenset[str]:
+        return frozenset(op.name for op in self.ops)
+
+    def modern(self, old: str) -> tuple[str, ...]:
+        """Today's names of an old operator; its own where it has no other."""
+        return self._modern.get(old, (old,))
+
+    def old_names(self, name: str) -> frozenset[str]:
+        """The old operators that an op is."""
+        return frozenset(self._old.get(name, ())) | frozenset(self._old.get(name.rstrip("_"), ()))
 
     def spellings(self, name: str) -> frozenset[str]:
         """All names of an op, the given one included."""
-        plain = name.rstrip("_")
-        return (
-            frozenset({name, plain})
-            | self._spelled.get(name, frozenset())
-            | self._spelled.get(plain, frozenset())
-        )
+        found = {name, name.rstrip("_")}
+        if name not in self._declared_names:
+            found |= set(self.modern(name))
+        return frozenset(found).union(*(self.old_names(spelled) for spelled in found))
 
     def ops_of_kernel(self, kernel: str) -> tuple[str, ...]:
         """The ops that run a kernel; the op of its name where no yaml entry says."""

@@ -127,8 +127,13 @@ class PaddlePython(PythonWalk):
                 return Node("public", f"{self.rules.tensor_class}.{definition.name}")
         return super().start(definition, added)
 
-    def op_users(self, names: frozenset[str]) -> Iterator[tuple[str, Definition]]:
-        """Every definition, with its full dotted path, that runs an op of one of the names."""
+    def op_users(
+        self, names: frozenset[str], old: frozenset[str]
+    ) -> Iterator[tuple[str, Definition]]:
+        """Every definition, with its full dotted path, that runs an op of one of the names.
+
+        ``old`` are the names by which static graphs know it: ``type='reduce_sum'``.
+        """
         words = sorted(
             names | {f"{name}_" for name in names} | {f"final_state_{name}" for name in names}
         )
@@ -136,11 +141,12 @@ class PaddlePython(PythonWalk):
             path for word in words for path in self.index.tree.containing(word, self.index.paths)
         )
         alternatives = "|".join(map(re.escape, sorted(names)))
+        written = "|".join(map(re.escape, sorted(old)))
         runs = re.compile(
             rf"_C_ops\s*\.\s*(?:final_state_)?(?:{alternatives})_?\b"
             rf"|core(?:\.eager)?\.ops\.(?:final_state_)?(?:{alternatives})_?\b"
-            rf"|\b(?:op_type|l_type|type|op_name)\s*=\s*[\"'](?:{alternatives})[\"']"
-            rf"|\bLayerHelper\(\s*[\"'](?:{alternatives})[\"']"
+            rf"|\b(?:op_type|l_type|type|op_name)\s*=\s*[\"'](?:{written})[\"']"
+            rf"|\bLayerHelper\(\s*[\"'](?:{written})[\"']"
             rf"|\bgenerate_(?:layer|activation|inplace)_fn\(\s*[\"'](?:{alternatives})_?[\"']"
         )
         for path in paths:

@@ -138,9 +138,14 @@ class PaddleReader:
             for u in self.cpp.users(name, definition.file)
             if _plain_name(u) != name or is_macro_call(u)
         ]
-        registrations = list(self._registrations(name, users))
+        registrations = [
+            (user, registered)
+            for user, registered in self._registrations(name, users)
+            if user.file == definition.file or not self._defines(user.file, name)
+        ]
         public = public or any(self._is_public(registered) for _, registered in registrations)
         others = [user for user in users if not self._registered(user)]
+        few = len({user.file for user in others}) <= FEW_USERS
         if public:
             near = [u for u in others if u.file == definition.file or u.file.startswith(INFERMETA)]
             if len(near) < len(others):
@@ -151,8 +156,8 @@ class PaddleReader:
         shared = definition.file.startswith(SHARED)
         for user, registered in registrations:
             step = f"{user.place} registers {registered.names} {registered.name} with {name}"
-            yield Edge(Node(registered.names, registered.name), step, direct=not shared)
-        few = len({user.file for user in others}) <= FEW_USERS
+            for node in self._registered_nodes(registered):
+                yield Edge(node, step, direct=not shared)
         own = "." + definition.file.rpartition(".")[2] not in HEADERS
         for user in others:
             direct = not shared and (few or (own and user.file == definition.file))
@@ -172,6 +177,20 @@ class PaddleReader:
             return ()
         return self.calls.written_out(definition.code, definition.file).registered
 
+    def _registered_nodes(self, registered: Registered) -> Iterator[Node]:
+        """What a registration is of; those of ops are written with the old operator's name."""
+        if registered.names == "kernel":
+            yield Node("kernel", registered.name)
+            return
+        yield from (Node("op", name) for name in self.declared.modern(registered.name))
+
+    def _defines(self, path: str, name: str) -> bool:
+        """Whether a file has a function or class of the name itself, and means that one."""
+        return any(
+            d.kind in ("function", "class") and _plain_name(d) == name and not is_macro_call(d)
+            for d in self.cpp.definitions(path)
+        )
+
     def _is_public(self, registered: Registered) -> bool:
         return registered.names == "op" or bool(self.declared.ops_of_kernel(registered.name))
 
@@ -180,7 +199,7 @@ class PaddleReader:
         done = self.calls.written_out(definition.code, definition.file)
         for registered in done.registered:
             step = f"{definition.place} registers {registered.names} {registered.name}"
-            yield Edge(Node(registered.names, registered.name), step)
+            yield from (Edge(node, step) for node in self._registered_nodes(registered))
         for name in done.defined:
             op = paddle_tables().op_of_function(definition.file, name)
             if op and op in self.declared.names:
@@ -201,7 +220,7 @@ class PaddleReader:
                 done = self.calls.written_out(f"{called[1]} {row.code}", user.file)
                 for registered in done.registered:
                     step = f"{user.place} registers {registered.names} {registered.name} for {row.code}"
-                    yield Edge(Node(registered.names, registered.name), step)
+                    yield from (Edge(node, step) for node in self._registered_nodes(registered))
 
     # Kernels and ops
 
@@ -250,7 +269,12 @@ class PaddleReader:
 
     def _runners(self, name: str, spelled: frozenset[str]) -> Iterator[Edge]:
         """Python functions that run the op: those named after it, else all."""
-        users = [(place, d) for place, d in self.python.op_users(spelled) if not _is_quiet(d)]
+        old = frozenset(o for s in spelled for o in self.declared.old_names(s))
+        users = [
+            (place, d)
+            for place, d in self.python.op_users(spelled, old or spelled)
+            if not _is_quiet(d)
+        ]
         plain = {s.removeprefix("sparse_").replace("_", "") for s in spelled}
         own = [
             (place, d)
