@@ -217,7 +217,8 @@ class IndexStore:
                 write("ROLLBACK")
             raise
         if shrunk:
-            self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+            # Of a pragma that ``execute`` runs, one step is taken alone: one page.
+            self._connection.executescript("PRAGMA incremental_vacuum;")
 
     def _shrink(self) -> bool:
         """Drop the entries that were not used for longest when there are too many; whether any were."""
