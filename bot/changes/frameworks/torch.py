@@ -56,11 +56,15 @@ PYTHON_RULES: Final = PythonRules(
 )  # fmt: skip
 """``not_ops``: containers, state and set-up (torch/nn/modules/{module,container}.py, torch/__init__.py, torch/optim)."""
 
-BACKEND_FOLDERS: Final = ("src/ATen/native/", "torch_npu/csrc/aten/", "op_plugin/ops/")
-"""Where out-of-tree backends keep their kernels: torch-xpu-ops, torch_npu and its op-plugin."""
+BACKEND_FOLDERS: Final = (
+    "src/ATen/native/", "src/aten/", "yaml/xpu_functions.yaml", "torch_npu/csrc/aten/", "op_plugin/ops/",
+)  # fmt: skip
+"""Where out-of-tree backends keep their kernels: torch-xpu-ops (also of 2024), torch_npu and its op-plugin."""
 
 _STUBS: Final = re.compile(r"\.pyi(\.in)?$")
-_OVERRIDES: Final = re.compile(r"ImportFrom\(module='torch\.overrides', names=\[[^\]]*\][^()]*\)(, )?")
+_OVERRIDES: Final = re.compile(
+    r"ImportFrom\(module='torch\.overrides', names=\[[^\]]*\][^()]*\)(, )?"
+)
 _ROW: Final = re.compile(r"^  - ([A-Za-z_]\w*(?:\.\w+)?)\s*$", re.MULTILINE)
 
 
@@ -81,6 +85,8 @@ class TorchRules:
         """What a file is for."""
         if path in (*NATIVE_YAMLS, *DERIVATIVES, CWRAP) or OUT_OF_TREE.search(path):
             return "source"
+        if path.startswith("src/") and path.endswith(".template"):
+            return "source"  # C++ of torch-xpu-ops (XPUFallback.template)
         if path.endswith(("_docs.py", "_torch_docs.py", "_tensor_docs.py")) or _STUBS.search(path):
             return "documentation"
         return shared_role(path)
@@ -104,7 +110,7 @@ class TorchRules:
         sources = tuple(
             path
             for path in tree.paths
-            if is_source(path) and "." + path.rpartition(".")[2] in CPP_SUFFIXES
+            if is_source(path) and "." + path.rpartition(".")[2] in (*CPP_SUFFIXES, ".template")
         )
         return TorchReader(tree, python, sources, note)
 
@@ -129,5 +135,7 @@ def _legacy_definitions(path: str, text: str) -> list[Definition]:
     for block, first in cwrap_blocks(text):
         names = cwrap_names(block)["name"]
         last = first + block.count("\n")
-        found.append(Definition(path, names[0] if names else "", "entry", first, last, tokenize(block).code))
+        found.append(
+            Definition(path, names[0] if names else "", "entry", first, last, tokenize(block).code)
+        )
     return found

@@ -22,13 +22,19 @@ FEW_DERIVED: Final = 8  # forward functions whose formulas use a helper
 
 _IMPL: Final = re.compile(r"\bTORCH_IMPL_FUNC \( (\w+) \)")
 _META: Final = re.compile(r"\bTORCH_(?:PRECOMPUTE_)?META_FUNC2? \( (\w+)")
-_REGISTERS: Final = re.compile(r"\b(?:(?:ALSO_)?REGISTER_\w*DISPATCH\w*|DEFINE_DISPATCH|DECLARE_DISPATCH)\b")
+_REGISTERS: Final = re.compile(
+    r"\b(?:(?:ALSO_)?REGISTER_\w*DISPATCH\w*|DEFINE_DISPATCH|DECLARE_DISPATCH)\b"
+)
 _STUB: Final = re.compile(r"\b(\w+(?:_stub|_fn|_kernel|_impl|Stub))\b")
 _LIBRARY: Final = re.compile(r'\bimpl(?:_UNBOXED)? \( (?:\w+ \( )?"([\w:.]+)"([^;]*)')
-_TH: Final = re.compile(r"\bTH(?:Cuda|C)?(?:Tensor|Blas|Nn|NN|Lapack|Storage)?(?:_\w*)? ?_? ?\( (\w+) \)")
+_TH: Final = re.compile(
+    r"\bTH(?:Cuda|C)?(?:Tensor|Blas|Nn|NN|Lapack|Storage)?(?:_\w*)? ?_? ?\( (\w+) \)"
+)
 _VARIABLE: Final = re.compile(
     r"^(?:(?:static|const|constexpr|inline|extern|thread_local|auto|std|::|char|int|int64_t|double|float|bool|string|\*|&) )+(\w+) (?:\[ [^\]]*\] )?(?:=|\{|\()"
 )
+_LIBRARY_NAME: Final = re.compile(r"\w+::\w+(?:\.\w+)?")
+_NAMED: Final = re.compile(r'"([\w.:]+)"')
 _PYTHON_C: Final = re.compile(r"THPVariable_(\w+)$")
 _MACRO_CALL: Final = re.compile(r"[A-Z][A-Z0-9_]+ \(")
 _TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"')
@@ -88,10 +94,12 @@ class TorchCpp:
         if base.startswith("_"):  # such a name is no other function's, so it may stand alone
             qualified = rf"(?:{qualified}|(?<!:: ))"
         pattern = re.compile(rf"{qualified}\b{re.escape(base)}(?:_symint|_out|_outf)? (?:<|\()")
+        own = {f"{base}{suffix}" for suffix in ("", "_symint", "_out", "_outf")}
+        found = (d for word in sorted(own) for d in self.cpp.naming(word, self.native_paths))
         return [
             definition
-            for definition in self.cpp.naming(base, self.native_paths)
-            if pattern.search(definition.code) and definition.name.rpartition("::")[2] != base
+            for definition in dict.fromkeys(found)
+            if pattern.search(definition.code) and definition.name.rpartition("::")[2] not in own
         ]
 
     def _edges(self, definition: Definition) -> Iterator[Edge]:
@@ -118,10 +126,17 @@ class TorchCpp:
     def _served(self, definition: Definition, name: str) -> Iterator[Edge]:
         owner = definition.name.rpartition("::")[0].rpartition("::")[2]
         method = owner[:1].isupper() and not owner.endswith("NativeFunctions")
-        if not kernel_file(definition.file, self.declared.own) or method or definition.kind != "function":
+        if (
+            not kernel_file(definition.file, self.declared.own)
+            or method
+            or definition.kind != "function"
+        ):
             return
         for base in self.declared.served(name):
-            yield Edge(Node("native", base), f"{definition.place} is a kernel of {base} (native_functions.yaml)")
+            yield Edge(
+                Node("native", base),
+                f"{definition.place} is a kernel of {base} (native_functions.yaml)",
+            )
 
     def _derived(self, definition: Definition, name: str) -> Iterator[Edge]:
         if not definition.file.startswith(("torch/csrc/autograd/", "tools/autograd/templates/")):
@@ -150,7 +165,9 @@ class TorchCpp:
         for name in _TH.findall(definition.code[:200])[:1]:
             for legacy in self.declared.legacy.get(name, ()):
                 for base in self.declared.served(legacy):
-                    yield Edge(Node("native", base), f"{definition.place} is {legacy}, a kernel of {base}")
+                    yield Edge(
+                        Node("native", base), f"{definition.place} is {legacy}, a kernel of {base}"
+                    )
 
     def _of_statement(self, definition: Definition) -> Iterator[Edge]:
         """A registration, a row of one, a call of a macro that defines something, or a variable."""
@@ -180,19 +197,29 @@ class TorchCpp:
         for name in sorted(made):
             if kernel_file(definition.file, self.declared.own):
                 for base in self.declared.served(name):
-                    yield Edge(Node("native", base), f"{definition.place} makes {name}, a kernel of {base}")
+                    yield Edge(
+                        Node("native", base), f"{definition.place} makes {name}, a kernel of {base}"
+                    )
             if len(name) > 3 and name not in ("operator", "switch", "while"):
                 for user in self.cpp.naming(name, (definition.file,)):
                     if user != definition and user.kind != "macro":
                         yield Edge(cpp_node(user), f"{user.place} uses {name}")
 
     def _row(self, definition: Definition) -> Iterator[Edge]:
-        """A row of a table of methods, or of a map from names of ops."""
+        """A row of a table of methods, or of a list or map of names of ops."""
         if definition.code.startswith("{") and "THPVariable_" in definition.code:
             owner = "torch." if "torch_functions" in definition.file else "torch.Tensor."
-            yield Edge(Node("public", owner + definition.name), f"{definition.place} is a row of methods")
-        elif "::" in definition.name:
+            yield Edge(
+                Node("public", owner + definition.name), f"{definition.place} is a row of methods"
+            )
+        elif _LIBRARY_NAME.fullmatch(definition.name):
             yield from self._library_op(definition.name, definition.place)
+        elif self.declared.table is not None and "fallback" in definition.code:
+            listed, before = (
+                set(_NAMED.findall(text)) for text in (definition.code, definition.before)
+            )
+            for name in sorted(listed ^ before):
+                yield from self._library_op(name, definition.place)
 
     def _library_op(self, written: str, place: str) -> Iterator[Edge]:
         """An op by the name under which a library implements it: ``aten::add.out``, ``quantized::conv2d``."""
@@ -202,7 +229,9 @@ class TorchCpp:
             yield Edge(Node("native", base), f"{place} implements aten::{base}")
         elif space not in ("", "aten", "_"):
             forward = re.sub(r"^_(\w+)_backward$", r"\1", base)
-            yield Edge(Node("public", f"torch.ops.{space}.{forward}"), f"{place} implements {written}")
+            yield Edge(
+                Node("public", f"torch.ops.{space}.{forward}"), f"{place} implements {written}"
+            )
 
     def _users(self, definition: Definition, name: str, kernel: bool) -> Iterator[Edge]:
         """Who uses a helper; of a kernel, only those who call it by a name that is no op's."""
@@ -211,7 +240,11 @@ class TorchCpp:
             return
         if kernel and self.declared.is_native(name):
             return
-        users = [user for user in self._candidates(definition, name) if self._means(definition, name, user)]
+        users = [
+            user
+            for user in self._candidates(definition, name)
+            if self._means(definition, name, user)
+        ]
         if kernel and len(users) > FEW_KERNEL_USERS:
             return
         few = len(users) <= FEW_USERS
@@ -225,7 +258,11 @@ class TorchCpp:
 
     def _candidates(self, definition: Definition, name: str) -> Iterator[Definition]:
         for user in self.cpp.users(name, definition.file):
-            if definition.code.startswith("static ") and user.file != definition.file and not _is_header(definition):
+            if (
+                definition.code.startswith("static ")
+                and user.file != definition.file
+                and not _is_header(definition)
+            ):
                 continue
             if _REGISTERS.search(user.code) or not user.code.startswith("using "):
                 yield user
@@ -258,7 +295,9 @@ class TorchCpp:
         found: list[Overload] = []
         for other in self.cpp.definitions(definition.file):
             if other.kind == "function" and other.name == definition.name:
-                found += [] if other.code == definition.code else list(overloads(other.code, name))[:1]
+                found += (
+                    [] if other.code == definition.code else list(overloads(other.code, name))[:1]
+                )
             elif other.kind == "statement" and _MACRO_CALL.match(other.code):
                 found += overloads(expanded(self.cpp, other), name)
         return tuple(found)

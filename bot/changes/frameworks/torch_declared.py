@@ -73,9 +73,7 @@ class _Callers(BaseModel):
 
     def of(self, base: str) -> tuple[str, ...]:
         """The public names that call a private native function."""
-        return tuple(
-            name for pattern, name in self.patterns.items() if re.fullmatch(pattern, base)
-        )
+        return tuple(name for pattern, name in self.patterns.items() if re.fullmatch(pattern, base))
 
 
 class Backends(BaseModel):
@@ -117,7 +115,9 @@ def convolutions(base: str) -> tuple[str, ...]:
     digits = re.search(r"(\d)d", base)
     dimensions = (digits[1],) if digits else ("2",) if "depthwise" in base else ("1", "2", "3")
     general = re.fullmatch(r"_?convolution(_\w+)?", base) is not None
-    transposes = ("", "_transpose") if general else ("_transpose",) if "transpose" in base else ("",)
+    transposes = (
+        ("", "_transpose") if general else ("_transpose",) if "transpose" in base else ("",)
+    )
     return tuple(f"torch.nn.functional.conv{t}{n}d" for t in transposes for n in dimensions)
 
 
@@ -159,7 +159,9 @@ class TorchDeclared:
     @cached_property
     def table(self) -> NativeTable | None:
         """PyTorch's own functions, for a tree (of an out-of-tree backend) that does not hold them."""
-        return None if self.own or "torch/nn/functional.py" in self._tree.path_set else native_table()
+        return (
+            None if self.own or "torch/nn/functional.py" in self._tree.path_set else native_table()
+        )
 
     @cached_property
     def natives(self) -> tuple[NativeFunction, ...]:
@@ -239,7 +241,7 @@ class TorchDeclared:
             for entry in read_entries(self._tree.text(path) or "") or ():
                 match = SCHEMA_NAME.match(str(entry.values.get("name", "")))
                 formulas = {key: value for key, value in entry.values.items() if key != "name"}
-                for name in re.findall(r"\w+", str(formulas)):
+                for name in re.findall(r"\w+", str(formulas).replace("_symint(", "(")):
                     found[name][match[1] if match else ""] = None
         return {name: tuple(forwards) for name, forwards in found.items()}
 
@@ -283,3 +285,5 @@ def _stripped(names: Iterable[str]) -> Iterator[str]:
         yield name.removesuffix("_out")
         yield name.removesuffix("_out").removesuffix("_impl")
         yield name.replace("_out_", "_").removesuffix("_template")
+        if name.startswith(("foreach_", "fused_")):
+            yield f"_{name.removesuffix('_')}"

@@ -15,20 +15,33 @@ _DEFINE: Final = re.compile(r"# define (\w+) \( ([^()]*) \) ?(.*)", re.DOTALL)
 
 
 def expanded(cpp: CppIndex, definition: Definition) -> str:
-    """The code of a statement and of all that its macros stand for."""
-    pieces = [definition.code]
-    pending = [(definition.code, 0)]
-    while pending and sum(map(len, pieces)) < MAX_LENGTH:
-        code, depth = pending.pop()
-        for match in _CALL.finditer(code):
-            macro = cpp.macro(match[1], definition.file)
-            if macro is None or depth >= MAX_DEPTH:
-                continue
-            body = substituted(macro.code, split_arguments(code, match.end()))
-            if body:
-                pieces.append(body)
-                pending.append((body, depth + 1))
-    return "\n".join(pieces)
+    """The code of a statement with its macros replaced by what they stand for, those within them too."""
+    return _expanded(cpp, definition.file, definition.code, 0)
+
+
+def _expanded(cpp: CppIndex, file: str, code: str, depth: int) -> str:
+    pieces: list[str] = []
+    position = 0
+    for match in _CALL.finditer(code):
+        macro = cpp.macro(match[1], file) if match.start() >= position else None
+        if macro is None or depth >= MAX_DEPTH or sum(map(len, pieces)) > MAX_LENGTH:
+            continue
+        body = substituted(macro.code, split_arguments(code, match.end()))
+        if body:
+            end = closing(code, match.end())
+            pieces += [code[position : match.start()], _expanded(cpp, file, body, depth + 1)]
+            position = end
+    return "".join([*pieces, code[position:]])
+
+
+def closing(code: str, start: int) -> int:
+    """The position after the parenthesis that closes the one just before ``start``."""
+    depth = 1
+    for position in range(start, len(code)):
+        depth += {"(": 1, ")": -1}.get(code[position], 0)
+        if depth == 0:
+            return position + 1
+    return len(code)
 
 
 def substituted(macro: str, arguments: list[str]) -> str:

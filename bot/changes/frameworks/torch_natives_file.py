@@ -24,7 +24,9 @@ from bot.changes.index.tree import Tree
 FOLDERS: Final = (
     "torch/", "torchgen/packaged/", "aten/src/ATen/", "tools/autograd/", "torch/csrc/autograd/", "c10/util/",
 )  # fmt: skip
-MAX_THROUGH: Final = 6  # public functions that call an op made of a native one: with more, none is named
+MAX_THROUGH: Final = (
+    6  # public functions that call an op made of a native one: with more, none is named
+)
 MAX_ONLY_THROUGH: Final = 24  # the same for a native function that has no public one of its own
 
 
@@ -51,7 +53,9 @@ def reached(reader: TorchReader, base: str) -> tuple[list[str], list[str]]:
     found = walk(Node("native", base), base, reader.successors).reached
     names = [(entry.name.removeprefix("torch."), entry.indirect) for entry in found]
     itself = (base, f"_C._nn.{base}")
-    named = [(name, indirect) for name, indirect in names if name not in itself or not is_private(base)]
+    named = [
+        (name, indirect) for name, indirect in names if name not in itself or not is_private(base)
+    ]
     public = sorted(name for name, indirect in named if not indirect)
     through = sorted(name for name, indirect in named if indirect)
     most = MAX_THROUGH if public else MAX_ONLY_THROUGH
@@ -94,8 +98,10 @@ def main(release: Path, version: str, source: Path, source_version: str) -> None
     print("natives:")
     for base, natives in sorted(reader.declared.by_base.items()):
         public, through = reached(reader, base)
-        if set(public) <= {base} and base in other.declared.by_base:
-            public, through = reached(other, base)
+        own = [name for name in public if name != base and not is_private(name)]
+        if not own and base in other.declared.by_base:
+            found = reached(other, base)
+            public, through = found if any(found) else (public, through)
         kernels = sorted({kernel for native in natives for kernel in native.kernels} - {base})
         rows = {"kernels": kernels, "public": public, "through": through}
         values = ", ".join(f'{key}: "{" ".join(names)}"' for key, names in rows.items() if names)

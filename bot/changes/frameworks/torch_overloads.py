@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.changes.definition import Definition
-from bot.changes.frameworks.torch_macros import split_arguments
+from bot.changes.frameworks.torch_macros import closing, split_arguments
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w+")
 
@@ -30,9 +30,10 @@ def overload(definition: Definition) -> Overload | None:
 
 
 def overloads(code: str, name: str) -> Iterator[Overload]:
-    """The parameters of every function of a name that the code begins to define."""
+    """The parameters of every function of a name that the code defines; calls have no body behind them."""
     for match in re.finditer(rf"\b{re.escape(name)} (?:< [^(]* > )?\(", code):
-        yield _parameters(code, match.end())
+        if re.match(r" (?:const |noexcept )*\{", code[closing(code, match.end()) :][:40]):
+            yield _parameters(code, match.end())
 
 
 def _parameters(code: str, start: int) -> Overload:

@@ -63,7 +63,9 @@ FEW_WRAPPED: Final = 2  # functional's wrappers of one function of torch, by ano
 class TorchReader:
     """One tree through PyTorch's rules; ``note`` is told what the walk leaves out."""
 
-    def __init__(self, tree: Tree, python: PythonWalk, sources: tuple[str, ...], note: Note) -> None:
+    def __init__(
+        self, tree: Tree, python: PythonWalk, sources: tuple[str, ...], note: Note
+    ) -> None:
         self.tree = tree
         self.note = note
         self.python = python
@@ -78,11 +80,15 @@ class TorchReader:
                 return ""
             if definition.kind == "class" and definition.name == "Tensor":
                 return "the body of class Tensor: any op may be changed"
-            if definition.kind == "import" and any(u.startswith("torch.overrides") for u in definition.uses):
+            if definition.kind == "import" and any(
+                u.startswith("torch.overrides") for u in definition.uses
+            ):
                 return ""  # how a function tells that it may be overridden, which changes no value
             start = self.python.start(definition, added)
             statement = definition.kind == "statement" and tuple(self._aten_names(definition.uses))
-            return Node("python statement", definition.place, path, definition) if statement else start
+            return (
+                Node("python statement", definition.place, path, definition) if statement else start
+            )
         if path == CWRAP:
             return Node("legacy", definition.name)
         if path in NATIVE_YAMLS or path in DERIVATIVES or OUT_OF_TREE.search(path):
@@ -92,6 +98,8 @@ class TorchReader:
             return ""  # the C++ frontend: no op of Python is made of it
         if _ENGINE.match(path):
             return "the autograd engine: any op may be changed"
+        if "/xccl/" in path:
+            return "collective communication: no op of one device"
         if not path.startswith(CPP_FOLDERS):
             return "C++ outside ATen and autograd"
         return cpp_node(definition)
@@ -104,7 +112,9 @@ class TorchReader:
             return self.cpp.of_stub(node.name)
         if node.kind == "legacy":
             served = self.declared.served(node.name)
-            return [Edge(Node("native", base), f"{node.name} is a kernel of {base}") for base in served]
+            return [
+                Edge(Node("native", base), f"{node.name} is a kernel of {base}") for base in served
+            ]
         if node.kind == "cpp" and node.definition is not None:
             return self.cpp.successors(node.definition)
         if node.kind == "wrapper":
@@ -191,7 +201,12 @@ class TorchReader:
             yield from self._itself(base)
             return
         for name in (*native.public, *backends().callers.of(base)):
-            yield Edge(Node("public", f"torch.{name}"), f"torch.{name} is made of {base} ({table.source})")
+            if name != base and name in table.natives and is_private(name):
+                yield Edge(Node("native", name), f"{name} is made of {base} ({table.source})")
+                continue
+            yield Edge(
+                Node("public", f"torch.{name}"), f"torch.{name} is made of {base} ({table.source})"
+            )
         for name in native.through:
             step = f"torch.{name} calls an op that is made of {base} ({table.source})"
             yield Edge(Node("public", f"torch.{name}"), step, False)
@@ -202,7 +217,9 @@ class TorchReader:
         """A native function that no public one reaches is an op by its own name."""
         modules = {native.module for native in self.declared.by_base.get(base, ())}
         for module in sorted(modules or {""}):
-            space = f"torch._C.{MODULE_NAMESPACES.get(module, '_' + module)}." if module else "torch."
+            space = (
+                f"torch._C.{MODULE_NAMESPACES.get(module, '_' + module)}." if module else "torch."
+            )
             yield Edge(Node("public", space + base), f"no public op is known to use {base}")
 
     def _convolutions(self, base: str) -> Iterator[Edge]:
@@ -219,6 +236,8 @@ class TorchReader:
         if not private and "method" in variants:
             step = f"torch.Tensor.{base} is the method variant"
             yield Edge(Node("public", f"torch.Tensor.{base}"), step)
+        if not private and "method" in variants:
+            yield from self._functional(base)
         for module in sorted(m for m in modules if m):
             path = f"torch._C.{MODULE_NAMESPACES.get(module, module)}.{base}"
             yield from self._python_callers(path, natives, every=True)
@@ -226,6 +245,14 @@ class TorchReader:
             for path in (f"torch._VF.{base}", f"torch._C._VariableFunctions.{base}"):
                 yield from self._python_callers(path, natives, every=True)
             yield from self._python_callers(f"torch.{base}", natives, every=private)
+
+    def _functional(self, base: str) -> Iterator[Edge]:
+        """The function of ``nn.functional`` that calls the method of its own name (``softmax``)."""
+        path = f"torch.nn.functional.{base}"
+        for definition in self.python.index.definitions(path):
+            if any(used.endswith(f".{base}") for used in definition.uses):
+                step = f"{path} calls the method {base}"
+                yield Edge(Node("wrapper", path, definition=definition), step)
 
     def _python_callers(
         self, path: str, natives: list[NativeFunction], every: bool
@@ -251,16 +278,19 @@ class TorchReader:
             if same or few or (wrapped and edge in functional):
                 yield Edge(Node("wrapper", edge.target.name, definition=definition), edge.step)
         if every and len(users) > MAX_PYTHON_CALLERS:
-            self.note(f"{path} has {len(users)} users in Python: those that only call it are not followed")
+            self.note(
+                f"{path} has {len(users)} users in Python: those that only call it are not followed"
+            )
 
     def _of_wrapper(self, node: Node) -> Iterator[Edge]:
         """A Python function that only hands over to a native one: its public names, its module, and its few users."""
         path = node.name
         names = self.python.aliases(path)
         yield from (Edge(Node("public", alias), f"{alias} is {path}") for alias in names)
-        module, name = self.python.index.split(path)
+        _, name = self.python.index.split(path)
         if not names or "." in name:
-            yield from self.python.successors(Node("python", path, definition=node.definition))
+            edges = self.python.successors(Node("python", path, definition=node.definition))
+            yield from (edge for edge in edges if not _apart(edge.target.name) or _apart(path))
             return
         groups = {group_of(alias.removeprefix("torch.")) for alias in names}
         users = [e for e in self.python.users(path, public=False) if not _apart(e.target.name)]
@@ -275,14 +305,19 @@ class TorchReader:
             if assigned or theirs & groups:
                 yield Edge(Node("wrapper", edge.target.name, definition=definition), edge.step)
             elif len(users) <= MAX_PYTHON_CALLERS:
-                yield Edge(Node("wrapper", edge.target.name, definition=definition), edge.step, False)
+                yield Edge(
+                    Node("wrapper", edge.target.name, definition=definition), edge.step, False
+                )
 
     def _callers(self, base: str, public: bool) -> Iterator[Edge]:
         """ATen functions that call a native function which users do not."""
         found = self.cpp.callers(base)
         few = len(found) <= MAX_CALLERS and not public
         for definition in found:
-            yield Edge(cpp_node(definition), f"{definition.place} calls {base}", few)
+            # A kernel that computes an op out of others, in PyTorch's naming (math_native_layer_norm).
+            composite = definition.name.rpartition("::")[2].startswith("math_")
+            step = f"{definition.place} calls {base}"
+            yield Edge(cpp_node(definition), step, few and not composite)
 
 
 def _apart(path: str) -> bool:
