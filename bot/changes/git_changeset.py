@@ -27,7 +27,10 @@ HARDENING: Final = (
 )  # fmt: skip
 """Settings in front of every git command, so that a hostile repository's own configuration starts nothing."""
 
-DIFF_FLAGS: Final = ("-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index")
+DIFF_FLAGS: Final = (
+    "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color", "--full-index",
+    "--ignore-submodules=none",  # else git reads .gitmodules, which may be broken, or hide what changed
+)  # fmt: skip
 KEPT_CHARACTERS: Final = 32 << 20  # of texts in memory
 SUBMODULE: Final = "160000"
 SYMLINK: Final = "120000"

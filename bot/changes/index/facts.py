@@ -62,7 +62,8 @@ class FactsReader:
                 nameless[path] = facts
             else:
                 self._by_blob[blob] = facts
-                self._store.put(self._section.key(blob), encode_facts(facts))
+                if text is not None:  # a content that this clone lacks may be there the next time
+                    self._store.put(self._section.key(blob), encode_facts(facts))
         for blob, path in zip(blobs, paths, strict=True):
             found = nameless.get(path) if blob is None else self._by_blob.get(blob)
             yield found or NO_FACTS

@@ -42,8 +42,10 @@ class ParsedFiles:
         self._kept: Bounded[tuple[str, str, str, str], Any] = Bounded(KEPT_CHARACTERS)
         self.parsed = 0
 
-    def get(self, path: str, blob: str, parser: Parser[Result], text: Callable[[], str]) -> Result:
-        """What the parser makes of a file. ``blob`` is "" for a file whose result is not to be cached."""
+    def get(
+        self, path: str, blob: str, parser: Parser[Result], text: Callable[[], str | None]
+    ) -> Result:
+        """What the parser makes of a file, or of "" where it has no text. ``blob`` is "" for a file that is not kept."""
         name = (parser.kind, parser.options, path, blob)
         if blob and name in self._kept:
             return self._kept.get(name)
@@ -55,9 +57,11 @@ class ParsedFiles:
                 return self._kept.put(name, *loaded)
         written = text()
         self.parsed += 1
-        result = parser.read(path, written)
+        result = parser.read(path, written or "")
         if not blob:
             return result
+        if written is None:  # it may be there the next time
+            return self._kept.put(name, result, 0)
         with suppress(PydanticSerializationError, ValueError):  # a path that is not UTF-8
             self._store.put(key, _dump(result, len(written), parser))
         return self._kept.put(name, result, len(written))

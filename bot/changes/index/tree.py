@@ -86,11 +86,11 @@ class Tree:
         """What a parser makes of a file's text (of "" where there is none)."""
         blob = self.blob_of(path) if path in self.path_set else None
         if blob is not None:
-            return self.shared.parsed.get(path, blob, parser, lambda: self.text(path) or "")
+            return self.shared.parsed.get(path, blob, parser, lambda: self.text(path))
         key = (parser.kind, parser.options, path)
         if key in self._parsed:
             return cast("Result", self._parsed.get(key))
-        made = self.shared.parsed.get(path, "", parser, lambda: self.text(path) or "")
+        made = self.shared.parsed.get(path, "", parser, lambda: self.text(path))
         self._parsed.put(key, made, len(self.text(path) or ""))
         return made
 

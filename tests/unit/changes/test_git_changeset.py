@@ -8,6 +8,7 @@ from git_repository import commit, git
 from bot.changes.changeset import ChangesError
 from bot.changes.file_text import MAX_TEXT_BYTES
 from bot.changes.git_changeset import GitChangeSet
+from bot.changes.patch_changeset import blob_name
 
 
 def test_without_git_it_is_said_what_to_do(
@@ -148,3 +149,49 @@ def test_a_blob_too_large_for_a_text_is_passed_over(repository: Path) -> None:
     with GitChangeSet(repository, base, head) as changeset:
         assert changeset.head_text("huge.py") is None
         assert changeset.head_text("z.py") == "2\n"
+
+
+@pytest.mark.parametrize(
+    "broken", ['[submodule "x"\n garbage', '[submodule "s"]\n\tpath = s\n\tignore = all\n']
+)
+def test_a_submodule_that_moves_on_beside_a_bad_gitmodules(repository: Path, broken: str) -> None:
+    def submodule(name: str) -> str:
+        git(repository, "update-index", "--add", "--cacheinfo", f"160000,{name * 40},s")
+        git(repository, "commit", "-q", "-m", "bump")
+        return git(repository, "rev-parse", "HEAD")
+
+    commit(repository, {"a.py": "1\n"})
+    base = submodule("1")
+    (repository / ".gitmodules").write_text(broken)
+    git(repository, "add", ".gitmodules")
+    head = submodule("2")
+    with GitChangeSet(repository, base, head) as changeset:
+        files = {file.path: file for file in changeset.files}
+        assert set(files) == {".gitmodules", "s"}
+        assert files["s"].binary
+        assert changeset.head_paths() == (".gitmodules", "a.py")
+        assert dict(changeset.head_texts(("a.py", "s", "none"))) == {
+            "a.py": "1\n", "s": None, "none": None,
+        }  # fmt: skip
+
+
+def test_modes_and_links(repository: Path) -> None:
+    base = commit(repository, {"a.py": "1\n", "b.py": "2\n"})
+    (repository / "a.py").chmod(0o755)
+    (repository / "b.py").unlink()
+    (repository / "b.py").symlink_to("a.py")
+    head = commit(repository, {})
+    with GitChangeSet(repository, base, head) as changeset:
+        modes = {file.path: (file.old_lines, file.new_lines) for file in changeset.files}
+        assert modes == {"a.py": ((), ()), "b.py": ((1,), (1,))}
+        assert changeset.head_paths() == ("a.py",)
+        assert (changeset.base_text("b.py"), changeset.head_text("b.py")) == ("2\n", None)
+
+
+def test_names_of_contents_are_those_of_git(repository: Path) -> None:
+    base = commit(repository, {"a.py": "1\n"})
+    head = commit(repository, {"a.py": "caf\u00e9\n"})
+    with GitChangeSet(repository, base, head) as changeset:
+        assert changeset.base_blob("a.py") == blob_name(b"1\n")
+        assert changeset.head_blob("a.py") == git(repository, "rev-parse", "HEAD:a.py")
+        assert changeset.head_blob("a.py") == blob_name("caf\u00e9\n".encode())

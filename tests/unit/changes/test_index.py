@@ -201,6 +201,18 @@ def test_an_entry_of_another_shape_is_read_anew(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_content_that_a_clone_lacks_is_read_when_it_is_there(tmp_path: Path) -> None:
+    blob = blob_name(KERNEL.encode())
+    for text, expected in ((None, []), (KERNEL, [("User", "a.cpp")])):
+        store = IndexStore(tmp_path)
+        tree = Tree(["a.cpp"], {"a.cpp": text}.get, blob_of=lambda path: blob, shared=Shared(store))
+        assert users(tree) == expected
+        assert [d.name for d in CppIndex(tree, tree.paths, print).definitions("a.cpp")] == (
+            ["Step", "User"] if text else []
+        )
+        store.close()
+
+
 # Growth, counted in what is read
 
 
