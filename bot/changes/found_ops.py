@@ -38,8 +38,13 @@ class FoundOps:
         self._found[op].append(found)
 
     def ops(self) -> tuple[ChangedOp, ...]:
-        """Every op, by name."""
-        return tuple(_op(op, found) for op, found in sorted(self._found.items()))
+        """Every op, by name. A framework's own Tensor method is a form of its function, where both were found."""
+        merged: defaultdict[str, list[Found]] = defaultdict(list)
+        for op, found in self._found.items():
+            framework, method, name = op.partition(".Tensor.")
+            function = f"{framework}.{name.removesuffix('_')}"
+            merged[function if method and function in self._found else op].extend(found)
+        return tuple(_op(op, found) for op, found in sorted(merged.items()))
 
 
 def nearest(ops: tuple[ChangedOp, ...]) -> tuple[tuple[ChangedOp, ...], tuple[str, ...]]:

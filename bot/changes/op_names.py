@@ -86,7 +86,7 @@ def canonical_op(alias: str, framework: str, group: OpGroup = group_of) -> str:
 
 def _spellings(name: str, rows: FrameworkNames) -> Iterator[str]:
     """What PyTorch might call it: as it is, or with a module of the framework's taken for one of PyTorch's."""
-    names = [name]
+    names = [name, name.removeprefix("Tensor.")]
     names += [
         ours + name.removeprefix(p) for p, ours in rows.prefixes.items() if name.startswith(p)
     ]

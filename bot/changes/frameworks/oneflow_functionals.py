@@ -95,7 +95,7 @@ class Functionals:
         if main:
             yield Edge(Node("public", path, op=main), step)
             return
-        if STEM.search(name):
+        if STEM.search(name) or name.startswith("_"):
             return  # gradients stand for the ops that they are gradients of
         known = canonical_op(path, "oneflow")
         if known != path:

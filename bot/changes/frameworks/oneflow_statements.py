@@ -8,7 +8,6 @@ from typing import Final
 
 from bot.changes.definition import Definition
 from bot.changes.frameworks.oneflow_tree import (
-    FEW_USERS,
     MAX_INTERNAL_USERS,
     OneFlowTree,
     alike,
@@ -118,7 +117,7 @@ class Statements:
             self.of.note(general_tool(f"primitive {name}", len(users)))
             return
         for user in others:
-            direct = not own and len(stems) <= FEW_USERS
+            direct = not own and len(stems) == 1
             yield Edge(self.of.node(user), f"{user.place} makes primitive {name}", direct)
 
     def enumerator(self, name: str) -> Iterator[Edge]:
@@ -136,6 +135,13 @@ class Statements:
                     yield Edge(Node("op type", op_type), step)
             if not rows:
                 yield Edge(self.of.node(user), f"{user.place} asks for {name}")
+
+    def changed_enumerators(self, definition: Definition) -> tuple[str, ...]:
+        """The enumerators that an enumeration gained or lost; none when anything else is changed."""
+        if not definition.before or not definition.code.startswith("enum"):
+            return ()
+        old, new = tokenize(definition.before).names, tokenize(definition.code).names
+        return tuple(sorted(name for name in old ^ new if _ENUMERATOR.fullmatch(name)))
 
     def system_op(self, name: str) -> Iterator[Edge]:
         """The functionals of an op that is no user op (``OperatorConf::kXConf``)."""

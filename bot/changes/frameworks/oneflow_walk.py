@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Final
 
 from bot.changes.definition import Definition
 from bot.changes.frameworks.oneflow_declared import BINDINGS, FUNCTIONAL_YAMLS
@@ -16,13 +18,21 @@ from bot.changes.frameworks.oneflow_tree import (
     FEW_USERS,
     MAX_INTERNAL_USERS,
     OneFlowTree,
+    composites,
     file_stem,
     general_tool,
 )
 from bot.changes.graph import Edge, Node
+from bot.changes.index.cpp_index import HEADERS
 from bot.changes.index.tree import Note, Tree
 from bot.changes.python_walk import PythonWalk
 from bot.changes.sources.tablegen import MNEMONIC
+
+_RUNTIME: Final = re.compile(
+    r"oneflow/core/(?:actor|auto_parallel|autograd/[^/]*$|boxing|comm_network|control|eager|graph|graph_impl|hardware"
+    r"|intrusive|job|job_rewriter|lazy|memory|persistence|platform|profiler|register|rpc|stream|thread|transport|vm)"
+)
+"""Folders whose code runs, places and schedules every op alike."""
 
 
 class OneFlowReader:
@@ -45,13 +55,15 @@ class OneFlowReader:
             return _start_record(definition)
         if not path.startswith("oneflow/") or path.startswith("oneflow/ir/"):
             return "C++ outside the op sources (compiler, tools)"
+        if _RUNTIME.match(path):
+            return "the runtime of all ops: no single op can be named"
         node = self.of.node(definition)
         return replace(node, kind="changed cpp") if definition.before else node
 
     def successors(self, node: Node) -> Iterable[Edge]:
         """What a change of the node changes next."""
         if node.kind.startswith("python"):
-            return self.of.python.successors(node)
+            return self._of_python(node)
         if node.kind.endswith("cpp") and node.definition is not None:
             return self._of_cpp(node.definition)
         named = {
@@ -64,12 +76,20 @@ class OneFlowReader:
         }
         return named[node.kind](node.name) if node.kind in named else ()
 
+    def _of_python(self, node: Node) -> Iterator[Edge]:
+        """Python's edges; of composites that call a public op in Python the one that does so alone."""
+        edges = list(self.of.python.successors(node))
+        others = [edge for edge in edges if not edge.direct]
+        if len(others) > 1 and any(edge.target.kind == "public" for edge in edges):
+            self.of.note(composites(len(others), f"{node.name} in Python"))
+            edges = [edge for edge in edges if edge.direct]
+        yield from edges
+
     def _of_cpp(self, definition: Definition) -> Iterator[Edge]:
         if definition.kind in ("statement", "entry"):
             yield from self._of_statement(definition)
             return
-        owner, _, _ = definition.name.rpartition("::")
-        owner = owner.rpartition("::")[2]
+        owner = owner_of(definition.name)
         op_type = self.of.declared.op_classes.get(owner)
         if op_type is not None:
             yield Edge(Node("op type", op_type), f"{owner} is op {op_type}")
@@ -78,8 +98,11 @@ class OneFlowReader:
         if slots:
             yield from slots
             return
-        yield from self.statements.enumerator(definition.name)
-        yield from self._users(owner or definition.name, definition)
+        enumerators = self.statements.changed_enumerators(definition)
+        for name in enumerators or (definition.name,):
+            yield from self.statements.enumerator(name)
+        if not enumerators:
+            yield from self._users(owner or definition.name, definition)
 
     def _of_statement(self, definition: Definition) -> Iterator[Edge]:
         """Registrations, and macro calls that make functions."""
@@ -107,6 +130,8 @@ class OneFlowReader:
             users = [
                 u for u in users if not _derives(u, name) or takes_part(u, definition, changed)
             ]
+        if definition.kind in ("function", "class") and not self._is_declared(name, definition):
+            users = [user for user in users if user.file == definition.file]
         stem = file_stem(definition.file)
         own = [u for u in users if file_stem(u.file) == stem]
         stems = {file_stem(u.file) for u in users} - {stem}
@@ -121,6 +146,25 @@ class OneFlowReader:
                 yield Edge(Node("op type", op_type), f"{step} for {op_type} alone", direct)
             if not guarded:
                 yield Edge(self.of.node(user), step, direct)
+
+    def _is_declared(self, name: str, definition: Definition) -> bool:
+        """Whether other files can mean a source's symbol: a header that the source includes has it at its top level."""
+        if PurePosixPath(definition.file).suffix in HEADERS:
+            return True
+        cpp = self.of.cpp
+        headers = [
+            p for p in cpp.scope(name, definition.file) if PurePosixPath(p).suffix in HEADERS
+        ]
+        return any(
+            found.name.rpartition("::")[2] == name or owner_of(found.name) == name
+            for header in self.of.tree.containing(name, tuple(headers))
+            for found in cpp.definitions(header)
+        )
+
+
+def owner_of(name: str) -> str:
+    """The class of a member that is defined out of it: ``X`` of ``impl::X::f``."""
+    return name.rpartition("::")[0].rpartition("::")[2]
 
 
 def _start_record(record: Definition) -> Node | str:

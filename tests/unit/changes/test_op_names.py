@@ -19,6 +19,8 @@ from bot.programs.op_groups import group_of
         ("oneflow", "oneflow.Tensor.__eq__", "eq"),
         ("oneflow", "oneflow.Tensor.matrix_norm", "linalg.matrix_norm"),
         ("oneflow", "oneflow.linalg.matrix_norm", "linalg.matrix_norm"),
+        ("oneflow", "oneflow.Tensor.silu", "nn.functional.silu"),
+        ("oneflow", "oneflow.Tensor.cast", "oneflow.Tensor.cast"),
         ("oneflow", "oneflow.gather", "gather"),
         ("oneflow", "oneflow._C.dim_gather", "gather"),
         ("oneflow", "oneflow._C.gather", "oneflow._C.gather"),
