@@ -30,6 +30,7 @@ from bot.changes.notes import merged
 from bot.changes.op_names import OpGroup, canonical_op
 from bot.changes.rules import FrameworkRules, Reader
 from bot.changes.sides import Sides
+from bot.changes.sources.python_source import why_unreadable
 from bot.programs.op_groups import group_of
 
 QUIET_ROLES = {
@@ -114,7 +115,8 @@ def _rules(
     if framework is not None:
         raise ChangesError(f"framework {framework!r} is not known here; --framework takes {known}")
     raise ChangesError(
-        f"the tree has the layout of no known framework ({known}); say which with --framework"
+        f"the tree has the layout of no known framework ({known}); say whose ops it changes with --framework, "
+        "or `framework:` and `ops:` in .github/opdiff.yml"
     )
 
 
@@ -181,13 +183,13 @@ class _Search:
 
     def _compare(self, file: ChangedFile, before: str, after: str) -> FileChange | None:
         sides: list[tuple[Definition, ...]] = []
-        for path, text in ((file.old, before), (file.new, after)):
+        for side, path, text in (("base", file.old, before), ("head", file.new, after)):
             definitions = self.rules.definitions(path, text) if path else ()
-            if definitions is None:
-                self._lose(
-                    file, f"cannot be parsed ({'base' if path == file.old else 'head'} side)"
-                )
+            if path and definitions is None:
+                why = why_unreadable(text) if path.endswith(".py") else ""
+                self._lose(file, f"cannot be parsed ({side} side{why and ': '}{why})")
                 return None
+            assert definitions is not None
             sides.append(definitions)
         removed, added = difference(*sides)
         if not removed and not added:
@@ -239,7 +241,9 @@ class _Search:
         for reached in done.reached:
             op = canonical_op(reached.op or reached.name, self.rules.name, self.group)
             self.found.add(op, Found(reached, definition, change.file))
-        unused = definition.kind in ("alias", "declaration") and not [*side.reader.successors(start)]
+        unused = definition.kind in ("alias", "declaration") and not [
+            *side.reader.successors(start)
+        ]
         if done.reached or unused:
             change.reached += 1
         else:

@@ -299,7 +299,7 @@ class _Cutter:
         if not self._begins_line(token) or value in AFTER_PARAMETERS:
             return False
         begins = self.tokens.kinds[token] == "name" or value in ("#", "}", "~")
-        return begins and self.tokens.column(token) <= self.tokens.column(first)
+        return begins and self.tokens.indent(token) <= self.tokens.indent(first)
 
     def _repaired(self, first: int) -> int:
         """The end of an item whose brackets never close: the first brace that closes in the first column."""

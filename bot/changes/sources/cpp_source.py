@@ -33,7 +33,7 @@ _KINDS: Final[dict[str, DefinitionKind]] = {
 _LOG: Final = re.compile(
     r"\b(?:(?:[A-Z]+_)?[DV]?V?LOG(?:_EVERY_N|_FIRST_N|_IF)? \( (?:INFO|WARNING|DEBUG|\d+)(?: , [^()]*)? \)"
     r"|(?:mgb|megdnn)_log(?:_debug|_warn)? \()"
-    r'(?:"(?:\\.|[^"\\])*"|[^;"{}])*;'
+    r'(?:"(?:\\.|[^"\\])*"|[^;"{}])*; ?'
 )
 """Log messages (glog, and the wrappers of MindSpore and MegEngine); those of errors count as code."""
 MIN_ROWS: Final = 2

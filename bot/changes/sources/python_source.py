@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -67,6 +68,20 @@ def _operator_of(statement: ast.stmt) -> str:
     called = isinstance(statement.value, ast.Call | ast.Lambda | ast.Name)
     if called and isinstance(target, ast.Name) and _OPERATOR.fullmatch(target.id):
         return target.id
+    return ""
+
+
+def why_unreadable(text: str) -> str:
+    """One line on why a module's text cannot be read: what this interpreter says, and where; "" when it can be."""
+    version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return f"not {version}, line {error.lineno}: {error.msg} (Python 2, a later version, or broken)"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"not {version}: {error or 'nested too deep'}"
     return ""
 
 

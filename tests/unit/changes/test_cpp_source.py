@@ -152,6 +152,8 @@ REGISTER_DISPATCH(add_stub, &add_kernel)
     [
         ("struct Add {", "struct Add  // adds\n{\n"),
         ("iter.dtype(),", "\n /* the type; */ iter . dtype ( ) ,\n"),
+        ("REGISTER_DISPATCH", "/* a */ REGISTER_DISPATCH"),
+        ("  AT_DISPATCH", '  LOG(INFO) << "adds; " << n;\n  AT_DISPATCH'),
         ("#include <a.h>", "// Copyright (c) 2026\n#include <b.h>\n#include <a.h>"),
         ("\n", "\r\n"),
         ("  AT_", "\tAT_"),
@@ -204,3 +206,11 @@ def test_hostile_texts_take_no_time(text: str) -> None:
     started = time.process_time()
     read_cpp("x.cpp", text)
     assert time.process_time() - started < 5
+
+
+def test_errors_count_as_code() -> None:
+    for old, new in (
+        ('LOG(FATAL) << "a";', 'LOG(FATAL) << "b";'),
+        ('CHECK(x) << "a";', 'CHECK(x) << "b";'),
+    ):
+        assert code_of(f"void f() {{ {old} }}") != code_of(f"void f() {{ {new} }}")

@@ -152,3 +152,11 @@ def test_stubs_change_nothing(changes_of: Run) -> None:
 @pytest.mark.parametrize("path", ["oneflow/_C/__init__.pyi", "torch/_C/_nn.pyi.in"])
 def test_stubs_have_a_role_of_their_own(path: str) -> None:
     assert shared_role(path) == "stub"
+
+
+def test_what_is_not_python_says_why(changes_of: Run) -> None:
+    path = "torch/nn/functional.py"
+    changes = changes_of({**TREE, path: "x = 1\n"}, {path: "x = 1\nprint 'x'\n"})
+    (lost,) = changes.unmapped
+    assert lost.why.startswith("cannot be parsed (head side: not Python 3.")
+    assert "line 2" in lost.why
