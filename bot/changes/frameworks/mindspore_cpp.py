@@ -17,7 +17,7 @@ from bot.changes.roles import CPP_SUFFIXES
 
 SOURCES: Final = re.compile(
     r"^mindspore/(ops/|core/ops/|core/abstract/|core/base/core_ops\.h|core/include/ops/"
-    r"|ccsrc/(backend/(kernel_compiler|common/expander|common/graph_kernel/expander)|kernel|plugin/device/\w+/kernel"
+    r"|pyboost/|ccsrc/(backend/(kernel_compiler|common/expander|common/graph_kernel/expander)|kernel|plugin/device/\w+/kernel"
     r"|frontend/(expander|operator)|transform/(graph_ir|acl_ir)|pyboost|pynative|runtime/pynative"
     r"|pipeline/pynative|common/(expander|graph_kernel/expanders)|backend/common/expander|include/backend)/)"
 )

@@ -115,6 +115,7 @@ def test_the_init_of_a_class_that_is_not_public_is_its_subclasses(changes_of: Ru
         "class Pad1d(PadNd_):\n    def __init__(self):\n        super().__init__(1)\n"
     )
     changes = changes_of(
-        tree, {"mindspore/nn/layer.py": str(tree["mindspore/nn/layer.py"]).replace("= n", "= n + 0")}
+        tree,
+        {"mindspore/nn/layer.py": str(tree["mindspore/nn/layer.py"]).replace("= n", "= n + 0")},
     )
     assert aliases(changes) == {"mindspore.nn.Pad1d"}
