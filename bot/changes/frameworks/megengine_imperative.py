@@ -61,6 +61,10 @@ class MegEngineImperative:
         for opdef in self._opdefs_of(definition):
             yield Edge(Node("opdef", opdef), f"{definition.place} is part of OpDef {opdef}")
 
+    def is_binding(self, name: str) -> bool:
+        """Whether a C++ function is in a method table, or is what one there is made of (``_split_cpp``)."""
+        return name in self._methods() or name.lstrip("_") in self._methods()
+
     def bindings_of(self, opdef: str) -> Iterator[Edge]:
         """The functions of the C++ module that make an OpDef and apply it."""
         made = re.compile(rf"\b{re.escape(opdef)} :: make\b")

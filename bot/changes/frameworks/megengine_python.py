@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -44,8 +45,9 @@ MAX_OTHER_USERS: Final = 12
 class MegEnginePython:
     """Edges of Python nodes; ``walk`` knows the language, this knows MegEngine's conventions."""
 
-    def __init__(self, walk: PythonWalk, note: Note) -> None:
+    def __init__(self, walk: PythonWalk, modes: frozenset[str], note: Note) -> None:
         self.walk = walk
+        self.modes = modes
         self.index = walk.index
         self.note = note
         self.carriers = lru_cache(maxsize=None)(self._carriers)
@@ -150,6 +152,7 @@ class MegEnginePython:
             self.note(
                 f"{left_out} that call {node.name}: not followed, for it is public and tested itself"
             )
+        yield from self._changed_modes(node.definition)
         yield from self._functions_of_method(source)
         if module.startswith("megengine.core.tensor.") and owner in TENSOR_BASES:
             name = source.removeprefix(f"{owner}.")
@@ -167,14 +170,32 @@ class MegEnginePython:
         """Whether a name is public by its path alone: private, or left out of its own module's ``__all__``."""
         module, name = self.index.split(path)
         exported = self.index.file(module).exported
-        return _is_private(alias) or (
-            alias == path and exported is not None and name.partition(".")[0] not in exported
+        name = name.partition(".")[0]
+        unlisted = alias == path and exported is not None and name not in exported
+        return _is_private(alias) or (unlisted and _plain(name) not in self._modules)
+
+    @cached_property
+    def _modules(self) -> frozenset[str]:
+        """The plain names of the public modules: the functions that these are forms of are public, listed or not."""
+        return frozenset(
+            _plain(alias.rpartition(".")[2])
+            for names in self.index.aliases.values()
+            for alias in names
+            if alias.startswith(MODULE)
         )
 
     def _same(self, source: str, target: Node) -> bool:
         name = target.definition.name if target.definition else target.name
         plain = source.rpartition(".")[2]
         return any(same_op(plain, part) for part in name.split("."))
+
+    def _changed_modes(self, definition: Definition | None) -> Iterator[Edge]:
+        """The modes that a shared function treats otherwise than before (``if mode in (Elemwise.Mode.EXP, ..)``)."""
+        if definition is None or not definition.before or "elwise" not in definition.name:
+            return
+        for mode in sorted(changed_words(definition, self.modes)):
+            step = f"{definition.place} treats mode {mode} otherwise"
+            yield Edge(Node("mode", f"Elemwise.{mode}"), step)
 
     def _functions_of_method(self, source: str) -> Iterator[Edge]:
         """``functional.sum(inp)`` is ``inp.sum()``: a function of the same name that calls the method of its argument."""
@@ -270,6 +291,12 @@ def _applies(definition: Definition, path: str) -> bool:
 def _last(edge: Edge) -> str:
     name = edge.target.definition.name if edge.target.definition else edge.target.name
     return name.rpartition(".")[2]
+
+
+def changed_words(definition: Definition, known: frozenset[str]) -> frozenset[str]:
+    """Those of the known words that a definition's two sides have not equally often."""
+    old, new = (Counter(re.findall(r"\w+", code)) for code in (definition.before, definition.code))
+    return frozenset(word for word in (old - new) + (new - old) if word in known)
 
 
 def _is_private(alias: str) -> bool:

@@ -16,7 +16,7 @@ from bot.changes.frameworks.megengine_declared import (
     forward_of,
 )
 from bot.changes.frameworks.megengine_imperative import MegEngineImperative
-from bot.changes.frameworks.megengine_python import MegEnginePython
+from bot.changes.frameworks.megengine_python import MegEnginePython, changed_words
 from bot.changes.frameworks.megengine_sources import PARAMS
 from bot.changes.graph import Edge, Node
 from bot.changes.index.cpp_index import HEADERS, CppIndex
@@ -53,7 +53,6 @@ class MegEngineReader:
         self.tree = tree
         self.note = note
         self.language = python
-        self.python = MegEnginePython(python, note)
         sources = tuple(
             path
             for path in tree.paths
@@ -63,6 +62,7 @@ class MegEngineReader:
         )
         self.cpp = CppIndex(tree, sources, note)
         self.declared = MegEngineDeclared(tree, sources)
+        self.python = MegEnginePython(python, self.declared.elemwise_modes, note)
         self.imperative = MegEngineImperative(tree, self.cpp, self.declared)
 
     # Where a walk begins
@@ -243,6 +243,10 @@ class MegEngineReader:
         known = self.declared.elemwise_modes
         if "elemwise" not in definition.file:
             return set()
+        if definition.kind == "function" and definition.before:
+            changed = changed_words(definition, known)
+            if changed:
+                return set(changed)  # rows of a dispatch over modes
         rows = {a or b for a, b in _KERNEL_ROW.findall(definition.code)}
         stem = PurePosixPath(definition.file).stem
         if "kimpl/" in definition.file:
@@ -317,15 +321,30 @@ class MegEngineReader:
         if len(name) < 3:
             self.note(f"{definition.place}: users of so short a name are not looked for")
             return
-        users = [u for u in self.cpp.users(name, definition.file) if u != definition]
-        if definition.kind == "macro" and PurePosixPath(definition.file).suffix not in HEADERS:
-            users = [u for u in users if u.file == definition.file]
-        if len({(user.file, user.name) for user in users}) > MAX_USERS:
+        users = self._users_of(name, definition)
+        method = definition.name.rpartition("::")[2]
+        if len(users) > MAX_USERS and name != method:
+            users = self._users_of(method, definition)
+        if len(users) > MAX_USERS:
             self.note(f"{definition.place} has {len(users)} users: a general tool, not followed")
             return
         few = len({user.name for user in users}) <= FEW_USERS
         for user in users:
             yield Edge(_cpp_node(user), f"{user.place} uses {name}", few)
+
+    def _users_of(self, name: str, definition: Definition) -> list[Definition]:
+        """Who names a symbol; what calls a binding that is public itself is not changed by it."""
+        users = [u for u in self.cpp.users(name, definition.file) if u != definition]
+        if definition.kind == "macro" and PurePosixPath(definition.file).suffix not in HEADERS:
+            users = [u for u in users if u.file == definition.file]
+        if self.imperative.is_binding(name):
+            own = [u for u in users if u.name.lstrip("_") == name.lstrip("_")]
+            if len(own) < len(users):
+                self.note(
+                    f"{len(users) - len(own)} bindings that call {name}: not followed, for it is tested itself"
+                )
+            users = own
+        return users
 
 
 def _own_name(definition: Definition) -> str:
