@@ -10,8 +10,8 @@ from bot.changes.sources.python_source import read_python
 
 FILES = {
     "pkg/__init__.py": "from pkg.inner import *\n__all__ = ['base']\n__all__.extend(inner.__all__)\n",
-    "pkg/inner.py": "def relu(x): return x\n",
-    "pkg/functional.py": "from pkg.inner import relu\nfrom pkg.inner import relu as hidden\n__all__ = ['relu']\n",
+    "pkg/inner.py": "def relu(x): return x\n\ndef gelu(x): return x\n",
+    "pkg/functional.py": "from pkg.inner import relu\nfrom pkg.inner import gelu\n__all__ = ['relu']\n",
 }
 
 
@@ -19,6 +19,7 @@ def test_an_extended_all_offers_what_is_imported_with_a_star() -> None:
     layout = PythonLayout("pkg", ("",), ("pkg", "pkg.functional"))
     index = PythonIndex(Tree(FILES, FILES.get), layout, lambda line: None)
     assert index.aliases["pkg.inner.relu"] == ("pkg.relu", "pkg.functional.relu")
+    assert index.aliases["pkg.inner.gelu"] == ("pkg.gelu",)
 
 
 @pytest.mark.parametrize(
