@@ -8,6 +8,7 @@ import pytest
 from mindspore_trees import NOW, PYTHON, Tree
 
 from bot.changes.change import Changes
+from bot.changes.op_names import canonical_op
 
 Run = Callable[[Tree, Tree], Changes]
 
@@ -169,3 +170,18 @@ def test_a_deprecated_method_makes_no_primitive(changes_of: Run) -> None:
     file = "mindspore/ops/op_def/deprecated/abs_method.yaml"
     changes = changes_of(NOW, edit(file, "dtype: tensor", "dtype: number"))
     assert aliases(changes) == {"mindspore.Tensor.relu"}
+
+
+@pytest.mark.parametrize(
+    ("alias", "op"),
+    [
+        ("ops.ReduceSum", "sum"), ("ops.equal", "eq"), ("nn.Dense", "nn.functional.linear"),
+        ("mint.nn.functional.softplus", "nn.functional.softplus"), ("mint.nn.Softplus", "nn.functional.softplus"),
+        ("mint.gather", "gather"), ("ops.gather_d", "gather"), ("Tensor.gather_elements", "gather"),
+        ("ops.gather", "mindspore.ops.gather"), ("ops.select", "mindspore.ops.select"), ("mint.select", "select"),
+        ("numpy.sin", "mindspore.numpy.sin"), ("ops.operations.Conv2D", "nn.functional.conv2d"),
+        ("nn.AdaMax", "mindspore.nn.AdaMax"), ("Tensor.__add__", "add"),
+    ],
+)  # fmt: skip
+def test_names_of_what_pytorch_has_too(alias: str, op: str) -> None:
+    assert canonical_op(f"mindspore.{alias}", "mindspore") == op
