@@ -203,3 +203,72 @@ def test_a_name_that_all_lists_twice_is_offered_once(changes_of: Run) -> None:
     tree = {**TREE, **edit(file, '["add",', '["add", "add",')}
     changes = changes_of(tree, edit(file, '["add", "add",', '["add",', tree))
     assert not changes.ops
+
+
+X86 = "dnn/src/x86/elemwise/opr_impl.cpp"
+DISPATCH: Tree = {
+    **TREE,
+    "dnn/src/x86/elemwise/opr_impl.h": "#pragma once\nclass ElemwiseImpl : public fallback::ElemwiseImpl {\n    bool x;\n};\n",
+    X86: (
+        '#include "src/x86/elemwise/opr_impl.h"\nbool ElemwiseImpl::exec_unary() {\n    switch (param().mode) {\n'
+        "        DISPATCH_MKL(EXP, vsExp);\n        DISPATCH_MKL(LOG, vsLn);\n        default: return false;\n    }\n}\n"
+    ),
+    PYTHON + "functional/elemwise.py": (
+        "from ..core.ops.builtin import Elemwise\nfrom ..core.tensor.array_method import _elwise_apply\n\n"
+        '__all__ = ["exp", "log", "add"]\n\n\n'
+        "def _elwise(*args, mode):\n    if mode in (Elemwise.Mode.EXP, Elemwise.Mode.LOG):\n        args = args[0]\n"
+        "    return _elwise_apply(args, mode)\n\n\n"
+        "def exp(x):\n    return _elwise(x, mode=Elemwise.Mode.EXP)\n\n\n"
+        "def log(x):\n    return _elwise(x, mode=Elemwise.Mode.LOG)\n\n\n"
+        "def add(x, y):\n    return _elwise(x, y, mode=Elemwise.Mode.ADD)\n"
+    ),
+    PYTHON + "core/tensor/array_method.py": (
+        "from .._imperative_rt.core2 import apply\nfrom ..ops import builtin\n\n\n"
+        "def _elwise_apply(args, mode):\n    (result,) = apply(builtin.Elemwise(mode), *args)\n    return result\n\n\n"
+        "class ArrayMethodMixin:\n    def item(self):\n        return 1\n"
+    ),
+}  # fmt: skip
+
+
+def test_a_row_of_a_dispatch_over_modes_is_that_mode(changes_of: Run) -> None:
+    changes = changes_of(DISPATCH, edit(X86, "        DISPATCH_MKL(LOG, vsLn);\n", "", DISPATCH))
+    assert said(changes, "direct") == {F + "log", F + "logsoftmax"}  # both apply the mode LOG
+    assert not said(changes, "indirect")
+
+
+def test_the_modes_that_a_shared_function_treats_otherwise_are_direct(changes_of: Run) -> None:
+    file = PYTHON + "functional/elemwise.py"
+    changes = changes_of(DISPATCH, edit(file, "(Elemwise.Mode.EXP, Elemwise.Mode.LOG)", "(Elemwise.Mode.EXP, Elemwise.Mode.ADD)", DISPATCH))  # fmt: skip
+    assert said(changes, "direct") >= {F + "log", F + "add"}
+
+
+def test_a_binding_that_calls_another_is_not_changed_by_it(changes_of: Run) -> None:
+    cpp, table = "imperative/python/src/tensor_utils.cpp", "imperative/python/src/tensor.cpp"
+    text, rows = TREE[cpp], TREE[table]
+    assert isinstance(text, str)
+    assert isinstance(rows, str)
+    tree: Tree = {
+        **TREE,
+        cpp: text.removesuffix("}\n") + "py::object _flip_cpp(py::handle inp) {\n    return _pad_cpp(inp);\n}\n"
+        "PyObject* flip_cpp(PyObject* self, PyObject* const* args, size_t nargs) {\n    return _flip_cpp(args[0]);\n}\n}\n",
+        table: rows.replace("MGE_PY_INTERFACE(pad_cpp, pad_cpp),", "MGE_PY_INTERFACE(pad_cpp, pad_cpp), MGE_PY_INTERFACE(flip_cpp, flip_cpp),"),
+        PYTHON + "functional/vision.py": 'from ..core._imperative_rt.core2 import flip_cpp\n\n__all__ = ["flip"]\n\n\ndef flip(inp):\n    return flip_cpp(inp)\n',
+    }  # fmt: skip
+    changes = changes_of(tree, edit(cpp, "ndim_of(1)", "ndim_of(2)", tree))
+    assert said(changes, "direct") == {F + "pad"}
+    assert not said(changes, "indirect")
+    flipped = changes_of(tree, edit(cpp, "_flip_cpp(args[0])", "_flip_cpp(args[1])", tree))
+    assert said(flipped, "direct") == {F + "vision.flip"}
+
+
+def test_a_stage_that_tells_many_ops_apart_is_part_of_none(changes_of: Run) -> None:
+    file = "imperative/src/impl/transformations/complex.cpp"
+    text = (
+        "namespace mgb { namespace imperative {\nValueRefList ComplexTransformation::apply(const Operator& op) {\n"
+        + "".join(f"    if (op.same_type<{name}>()) return {{}};\n" for name in ("Reduce", "Softmax", "Padding", "Pooling"))
+        + "    return 0;\n}\n}}\n"
+    )  # fmt: skip
+    tree = {**TREE, file: text}
+    changes = changes_of(tree, edit(file, "return 0;", "return 1;", tree))
+    assert not changes.ops
+    assert [entry.file for entry in changes.unmapped] == [file]
