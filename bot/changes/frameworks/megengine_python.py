@@ -193,7 +193,10 @@ class MegEnginePython:
         """The modes that a shared function treats otherwise than before (``if mode in (Elemwise.Mode.EXP, ..)``)."""
         if definition is None or not definition.before or "elwise" not in definition.name:
             return
-        for mode in sorted(changed_words(definition, self.modes)):
+        sides = replace(
+            definition, before=definition.before.upper(), code=definition.code.upper()
+        )  # "log1p" and Mode.LOG1P are the same
+        for mode in sorted(changed_words(sides, self.modes)):
             step = f"{definition.place} treats mode {mode} otherwise"
             yield Edge(Node("mode", f"Elemwise.{mode}"), step)
 
