@@ -47,6 +47,7 @@ PYTHON_RULES: Final = PythonRules(
         "oneflow.nn.ModuleList", "oneflow.nn.ModuleDict", "oneflow.nn.ParameterList", "oneflow.nn.ParameterDict",
         "oneflow.save", "oneflow.load", "oneflow.env", "oneflow.Size", "oneflow.device", "oneflow.placement",
         "oneflow.Generator", "oneflow.manual_seed", "oneflow.set_printoptions", "oneflow.optim.lr_scheduler.",
+        "oneflow.optim.Optimizer",
     ),
 )  # fmt: skip
 """``not_ops``: containers, state and set-up (python/oneflow/nn/modules/{module,container}.py, oneflow/__init__.py)."""

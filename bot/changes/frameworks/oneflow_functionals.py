@@ -159,6 +159,8 @@ class Functionals:
             if not slots and (handed or plain(definition.name.removeprefix(_METHOD)) in names):
                 same = True
                 yield Edge(self.of.node(definition), step)
+            elif not slots and alike(definition.name.removeprefix(_METHOD), name):
+                yield Edge(self.of.node(definition), step, direct=False)
             elif not slots:
                 others.append(Edge(self.of.node(definition), step, direct=not aliases))
         if len(others) > (1 if same or aliases else MAX_COMPOSITES):
@@ -256,8 +258,9 @@ def _main(aliases: tuple[str, ...]) -> str:
 
 
 def _same(name: str, other: str) -> bool:
-    first, second = plain(name), plain(other)
-    return first.removesuffix("grad") == second.removesuffix("grad")
+    # reduce_max is what max calls: the op type's prefix, not another op.
+    first, second = (plain(n).removesuffix("grad").removeprefix("reduce") for n in (name, other))
+    return first == second
 
 
 def _names(node: Node, name: str, compare: object) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from bot.changes.definition import Definition
+from bot.changes.frameworks.oneflow_declared import USER_OPS
 from bot.changes.frameworks.oneflow_tree import (
     MAX_INTERNAL_USERS,
     OneFlowTree,
@@ -43,6 +44,15 @@ class Statements:
             yield Edge(Node("op type", op_type), f"{definition.place} registers op {op_type}")
         for functor in of.declared.added_functors(definition):
             yield Edge(Node("functor", functor), f"{definition.place} adds functor {functor}")
+        if definition.file.startswith(
+            USER_OPS
+        ):  # macros that write the members of the class that they are given
+            for name in sorted(definition.uses):
+                op_type = of.declared.op_classes.get(name) or of.declared.op_classes.get(
+                    f"{name}Op"
+                )
+                if op_type is not None:
+                    yield Edge(Node("op type", op_type), f"{definition.place} makes op {op_type}")
         pieces = of.cpp.closure(definition)
         for piece in pieces:
             for factory in _PRIMITIVE.findall(piece.code):

@@ -33,6 +33,8 @@ _RUNTIME: Final = re.compile(
     r"|intrusive|job|job_rewriter|lazy|memory|persistence|platform|profiler|register|rpc|stream|thread|transport|vm)"
 )
 """Folders whose code runs, places and schedules every op alike."""
+VIEWS: Final = "oneflow/core/framework/tensor_methods"
+"""Where ``view::Reshape`` and its like are, which have the names of functionals."""
 
 
 class OneFlowReader:
@@ -123,9 +125,14 @@ class OneFlowReader:
             self.of.note(f"{definition.place}: users of so short a name are not looked for")
             return
         # functional::Slice is not the class Slice of a gradient file.
-        word = re.compile(rf"(?<!functional :: )\b{re.escape(name)}\b")
+        view = definition.file.startswith(VIEWS) and definition.kind == "function"
+        before = "view :: " if view else r"(?<!functional :: )\b"
+        word = re.compile(rf"{before}{re.escape(name)}\b")
         changed = changed_members(definition)
-        users = [u for u in self.of.cpp.users(name, definition.file) if word.search(u.code)]
+        users = [
+            u for u in self.of.cpp.users(name, definition.file, definition) if word.search(u.code)
+        ]
+        users = _calling(users, name, definition) or users
         if changed is not None:
             users = [
                 u for u in users if not _derives(u, name) or takes_part(u, definition, changed)
@@ -165,6 +172,15 @@ class OneFlowReader:
 def owner_of(name: str) -> str:
     """The class of a member that is defined out of it: ``X`` of ``impl::X::f``."""
     return name.rpartition("::")[0].rpartition("::")[2]
+
+
+def _calling(users: list[Definition], name: str, definition: Definition) -> list[Definition]:
+    """Of the users of a member's class those that call the member by its full name (``Util<device, T>::Forward``)."""
+    member = definition.name.rpartition("::")[2]
+    if member == definition.name:
+        return []
+    call = re.compile(rf"\b{re.escape(name)} (?:< [^;]*? > )?:: {re.escape(member)}\b")
+    return [user for user in users if user.kind in ("class", "function") and call.search(user.code)]
 
 
 def _start_record(record: Definition) -> Node | str:
