@@ -135,7 +135,7 @@ class PaddleReader:
             return
         users = [
             u
-            for u in self.cpp.users(name, definition.file)
+            for u in self.cpp.users(name, definition.file, definition)
             if _plain_name(u) != name or is_macro_call(u)
         ]
         registrations = [

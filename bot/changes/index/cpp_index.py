@@ -16,9 +16,10 @@ from bot.changes.index.blob_facts import BlobFacts, read_facts, word_hash
 from bot.changes.index.include_graph import IncludeGraph
 from bot.changes.index.parsed import Parser
 from bot.changes.index.tree import Note, Tree
+from bot.changes.sources.cpp_calls import users_of_overload
 from bot.changes.sources.cpp_source import includes, read_cpp, tokenize
 
-HEADERS = frozenset({".h", ".hpp", ".cuh", ".inl"})
+HEADERS = frozenset({".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp"})
 MAX_MACRO_DEPTH = 8
 MAX_FILES_OF_A_WORD: Final = 2000  # of the files that name a symbol, so many are parsed
 MANY_DEFINITIONS: Final = 500  # in one file, beyond which its words are kept in a table
@@ -94,13 +95,24 @@ class CppIndex:
             files |= dict.fromkeys(self._graph.that_see(header, holding))
         return tuple(files)
 
-    def users(self, name: str, path: str) -> Iterator[Definition]:
-        """Every definition, but those of the symbol itself, that names it and can see it."""
-        for file in self._few(name, self._in_scope(name, path)):
-            for definition in self._using(file, name):
-                own = definition.name == name and definition.kind not in ("statement", "entry")
-                if not own:
-                    yield definition
+    def users(
+        self, name: str, path: str, changed: Definition | None = None
+    ) -> Iterator[Definition]:
+        """Every definition, but those of the symbol itself, that names it and can see it.
+
+        With the ``changed`` definition, one of several overloads, only those that may call just that overload.
+        """
+        named = [
+            definition
+            for file in self._few(name, self._in_scope(name, path))
+            for definition in self._using(file, name)
+        ]
+        if changed is not None:
+            named = users_of_overload(changed, name, named)
+        for definition in named:
+            own = definition.name == name and definition.kind not in ("statement", "entry")
+            if not own:
+                yield definition
 
     def naming(self, word: str, paths: tuple[str, ...]) -> Iterator[Definition]:
         """Every definition in the given files that names a word (in code or in a string)."""

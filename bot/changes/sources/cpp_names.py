@@ -26,7 +26,7 @@ _REGISTERS: Final = re.compile(r"REG(?:_|IST)|[Rr]egist|INIT_FUNC")
 _BUILTIN: Final = frozenset(
     {
         "const", "int", "float", "double", "bool", "char", "void", "long", "short", "unsigned", "signed", "auto",
-        "struct", "enum", "class", "typename", "size_t", "std", "&", "*", "...",
+        "struct", "enum", "class", "typename", "size_t", "std", "&", "*", ".",
     }
 )  # fmt: skip
 MAX_NAME: Final = 100
