@@ -166,7 +166,7 @@ class Config(_Model):
     version: Annotated[int, Field(ge=CONFIG_VERSION, le=CONFIG_VERSION)] = CONFIG_VERSION
     """The version of this format: 1. Required."""
     framework: Word | None = None
-    """The framework of this repository: `torch` or `oneflow`; else found from the tree."""
+    """The framework whose ops this repository changes, such as `torch` or `oneflow`; else found from the tree."""
     candidate: CandidateSpec | None = None
     """`overlay`, a requirement, a wheel's path or glob, or `python=/path`."""
     baseline: TargetSpec | None = None

@@ -70,6 +70,12 @@ class Tree:
     def _read_each(self, paths: Sequence[str]) -> Iterator[tuple[str, str | None]]:
         return ((path, self._read(path)) for path in paths)
 
+    def _read_and_keep(self, paths: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+        """Texts read in one go; what there is room for need not be read again one by one."""
+        for path, text in self._read_many(paths):
+            self._texts.put(path, text, len(text or "") + 64)
+            yield path, text
+
     @cached_property
     def path_set(self) -> frozenset[str]:
         """The paths, for membership."""
@@ -102,7 +108,7 @@ class Tree:
     @cached_property
     def facts(self) -> tuple[BlobFacts, ...]:
         """The facts of each indexed path."""
-        found = tuple(self.shared.facts.facts(self.indexed, self.blob_of, self._read_many))
+        found = tuple(self.shared.facts.facts(self.indexed, self.blob_of, self._read_and_keep))
         self.shared.store.flush()
         return found
 
