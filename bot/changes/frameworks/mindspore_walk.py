@@ -152,8 +152,11 @@ class MindSporeReader:
     def _public(self, alias: str, step: str) -> Edge:
         """A public name; a primitive's class is a form of the function of its name."""
         last = alias.rpartition(".")[2]
-        is_class = last[:1].isupper() and alias.startswith("mindspore.ops.")
-        return Edge(Node("public", alias, op=self._op_of(plain(last)) if is_class else ""), step)
+        inner = alias.startswith("mindspore.ops.")
+        op = self._op_of(plain(last)) if inner and last[:1].isupper() else ""
+        if not op and inner:  # before release 0.7 it lay one module deeper
+            op = f"mindspore.ops.{last}"
+        return Edge(Node("public", alias, op=op), step)
 
     @cached_property
     def _functions(self) -> dict[str, str]:
