@@ -30,6 +30,7 @@ _SAME: Final = {
     "dt_float32": "float", "short": "int16_t", "dt_float16": "half", "__half": "half", "__fp16": "half",
     "__nv_bfloat16": "bfloat16",
 }  # fmt: skip
+_CALLED: Final = frozenset({"function", "declaration"})
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 _QUALIFIERS: Final = frozenset(
     {"const", "__restrict__", "__restrict", "restrict", "volatile", "RESTRICT", "std", "::"}
@@ -72,12 +73,9 @@ def users_of_overload(
 
     All of them when there is no other overload among them, or when the change is no function of that name.
     """
-    own = [
-        d
-        for d in naming
-        if d.name.rpartition("::")[2] == name and d.kind in ("function", "declaration")
-    ]
-    users = [d for d in naming if d not in own]
+    own = [d for d in naming if d.name in (name, changed.name) and d.kind in _CALLED]
+    mine = set(map(id, own))
+    users = [d for d in naming if id(d) not in mine]
     called = signature(changed)
     others = {signature(d) for d in own if d.kind == "function" and d.name == changed.name} - {
         called

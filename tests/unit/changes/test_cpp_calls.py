@@ -46,6 +46,11 @@ int three() { return f(1, 2, 3); }
         (BY_POINTER, 2, []),
         (DEFAULTS, 1, ["one", "three"]),
         (DEFAULTS, 2, ["three"]),
+        (
+            "int f(int a) { return a; }\nint f(int a, int b) { return a; }\nint B::f() { return f(1); }\nint C::f() { return 2; }",
+            0,
+            ["B::f"],
+        ),
         ("int f(int a) { return a; }\nint one() { return f(1, 2); }", 0, ["one"]),
     ],
 )
