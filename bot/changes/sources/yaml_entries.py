@@ -71,7 +71,7 @@ def _plain_mapping(node: yaml.MappingNode, left: Iterator[int]) -> dict[str, Any
             continue
         number = 1
         unique = key
-        while unique in found:
+        while unique in found and found[unique] != value:  # the same value twice says it once
             number += 1
             unique = f"{key}#{number}"
         found[unique] = value
