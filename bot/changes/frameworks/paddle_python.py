@@ -98,6 +98,8 @@ class PaddlePython(PythonWalk):
 
     def _is_listed(self, alias: str) -> bool:
         module, _, name = alias.rpartition(".")
+        if name.isupper():
+            return False  # a constant
         exported = self.index.file(module).exported if module in self.index.modules else None
         return exported is None or name in exported
 

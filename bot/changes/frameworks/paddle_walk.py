@@ -31,7 +31,7 @@ MAX_RUNNERS: Final = (
     12  # functions that run an op besides those named after it: beyond this it is a general tool
 )
 
-_METHOD_ROW: Final = re.compile(r'\{ "(\w+)" , \( PyCFunction')
+_METHOD_ROW: Final = re.compile(r'\{ "(\w+)" , \( PyCFunction \)[^{}]*?\btensor_\w+ ,')
 _KEYWORDS: Final = frozenset(
     {"operator", "struct", "class", "template", "auto", "void", "using", "namespace"}
 )
