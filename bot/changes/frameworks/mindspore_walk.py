@@ -252,6 +252,7 @@ class MindSporeReader:
         if owner in self.declared.by_class:
             for name in self.declared.by_class[owner]:
                 yield Edge(Node("primitive", name), f"{node.name} is primitive {name}")
+            yield from self._bases(owner, node.name.removeprefix(owner + "."))
             return
         rules = self._decorated(node)
         for name in rules:
@@ -276,6 +277,19 @@ class MindSporeReader:
                 yield self._public(edge.target.name, edge.step)
             else:
                 yield edge
+
+    def _bases(self, path: str, method: str) -> Iterator[Edge]:
+        """The primitives that inherit from a class, but those that override what is changed."""
+        index = self.python.index
+        found = [
+            (place, definition)
+            for place, definition in index.subclasses(path)
+            if method == path or not index.definitions(f"{place}.{method}")
+        ]
+        for place, definition in found:
+            node = Node("python", place, definition=definition)
+            step = f"{place} inherits from {path.rpartition('.')[2]}"
+            yield Edge(node, step, direct=len(found) <= FEW_USERS)
 
     def _inits(self, path: str) -> Iterator[Edge]:
         """The subclasses of a class that is not public: their own ``__init__`` calls its."""

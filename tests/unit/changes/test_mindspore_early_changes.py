@@ -119,3 +119,19 @@ def test_the_init_of_a_class_that_is_not_public_is_its_subclasses(changes_of: Ru
         {"mindspore/nn/layer.py": str(tree["mindspore/nn/layer.py"]).replace("= n", "= n + 0")},
     )
     assert aliases(changes) == {"mindspore.nn.Pad1d"}
+
+
+def test_a_base_of_primitives_is_theirs_but_where_it_is_overridden(changes_of: Run) -> None:
+    file = "mindspore/ops/operations/math_ops.py"
+    tree = dict(THEN)
+    base = "class _Unary(PrimitiveWithInfer):\n    def infer_shape(self, x):\n        return x\n\n    def infer_dtype(self, x):\n        return x\n\n\n"
+    text = str(THEN[file]).replace("class Sqrt(PrimitiveWithInfer)", base + "class Sqrt(_Unary)")
+    tree[file] = text.replace("class Cos(PrimitiveWithInfer)", "class Cos(_Unary)")
+    shape = str(tree[file]).replace(
+        "infer_shape(self, x):\n        return x", "infer_shape(self, x):\n        return 1"
+    )
+    assert aliases(changes_of(tree, {file: shape})) == SQRT | {"mindspore.ops.Cos"}
+    dtype = str(tree[file]).replace(
+        "infer_dtype(self, x):\n        return x", "infer_dtype(self, x):\n        return 1", 1
+    )
+    assert aliases(changes_of(tree, {file: dtype})) == set()
