@@ -30,6 +30,7 @@ LAYOUT: Final = PythonLayout(
     public=(
         "oneflow", "oneflow.nn.functional", "oneflow.nn", "oneflow.linalg", "oneflow.fft", "oneflow.special",
         "oneflow.nn.init", "oneflow.one_embedding", "oneflow.sparse", "oneflow.nn.utils", "oneflow.optim",
+        "oneflow.comm", "oneflow.utils",
     ),
     ignored=("/test/", "/docstr/", "/test_utils/", "/unittest/", "/mock_torch/", "/onnx/", "/compatible/"),
 )  # fmt: skip
@@ -47,7 +48,7 @@ PYTHON_RULES: Final = PythonRules(
         "oneflow.nn.ModuleList", "oneflow.nn.ModuleDict", "oneflow.nn.ParameterList", "oneflow.nn.ParameterDict",
         "oneflow.save", "oneflow.load", "oneflow.env", "oneflow.Size", "oneflow.device", "oneflow.placement",
         "oneflow.Generator", "oneflow.manual_seed", "oneflow.set_printoptions", "oneflow.optim.lr_scheduler.",
-        "oneflow.optim.Optimizer",
+        "oneflow.optim.Optimizer", "oneflow.Tensor.__setstate__", "oneflow.Tensor.__getstate__", "oneflow.utils.data.",
     ),
 )  # fmt: skip
 """``not_ops``: containers, state and set-up (python/oneflow/nn/modules/{module,container}.py, oneflow/__init__.py)."""

@@ -39,6 +39,7 @@ NUMBER_SLOTS: Final = {
     "nb_inplace_true_div": ("__itruediv__",), "nb_inplace_div": ("__itruediv__",),
     "nb_matrix_multiply": ("__matmul__",), "richcompare": ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"),
     "mp_subscript": ("__getitem__",), "mp_ass_subscript": ("__setitem__",), "sq_item": ("__getitem__",),
+    "getitem": ("__getitem__",), "setitem": ("__setitem__",), "subscript": ("__getitem__",), "ass_subscript": ("__setitem__",),
 }  # fmt: skip
 """CPython slot -> methods (https://docs.python.org/3/c-api/typeobj.html#sub-slots)."""
 
@@ -160,7 +161,7 @@ class Functionals:
                 same = True
                 yield Edge(self.of.node(definition), step)
             elif not slots and alike(definition.name.removeprefix(_METHOD), name):
-                yield Edge(self.of.node(definition), step, direct=False)
+                yield Edge(self.of.node(definition), step, direct=not aliases)
             elif not slots:
                 others.append(Edge(self.of.node(definition), step, direct=not aliases))
         if len(others) > (1 if same or aliases else MAX_COMPOSITES):
@@ -248,6 +249,8 @@ def _calls(definition: Definition, functor: str) -> str:
 
 def _methods(methods: Iterable[str], source: str) -> Iterator[Edge]:
     for method in methods:
+        if method.startswith("_") and not method.startswith("__"):
+            continue  # the framework's own, which users are not meant to call
         alias = f"oneflow.Tensor.{method}"
         yield Edge(Node("public", alias), f"{alias} is {source}")
 

@@ -42,10 +42,10 @@ class OpTypes:
 
     def op_type(self, op_type: str) -> Iterator[Edge]:
         """What makes an op of the type; the op of which it is the gradient, by name, when nothing does."""
-        edges = [
-            *self._built(op_type), *self._expression(op_type), *self._stateful(op_type),
-            *self._graph_gradients(op_type),
-        ]  # fmt: skip
+        edges = [*self._built(op_type), *self._expression(op_type), *self._stateful(op_type)]
+        gradients = list(self._graph_gradients(op_type))
+        # What has an op of its own name, or functors, is tested through them, not through every gradient that uses it.
+        edges += [edge for edge in gradients if edge.direct] or ([] if edges else gradients)
         edges = edges or list(self._passes(op_type))
         yield from edges
         stem = STEM.sub("", op_type)

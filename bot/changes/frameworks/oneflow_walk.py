@@ -30,7 +30,8 @@ from bot.changes.sources.tablegen import MNEMONIC
 
 _RUNTIME: Final = re.compile(
     r"oneflow/core/(?:actor|auto_parallel|autograd/[^/]*$|boxing|comm_network|control|eager|graph|graph_impl|hardware"
-    r"|intrusive|job|job_rewriter|lazy|memory|persistence|platform|profiler|register|rpc|stream|thread|transport|vm)"
+    r"|intrusive|job|job_rewriter|lazy|memory|persistence|platform|profiler|register|rpc|stream|thread|transport|vm"
+    r"|framework/(?!tensor_methods|random))"
 )
 """Folders whose code runs, places and schedules every op alike."""
 VIEWS: Final = "oneflow/core/framework/tensor_methods"
@@ -50,6 +51,9 @@ class OneFlowReader:
         """Where the walk from a changed definition begins, or why none is possible."""
         path = definition.file
         if path.endswith((".py", ".pyi")):
+            # ``import oneflow.x`` binds the package itself, which every module uses.
+            if definition.kind == "import" and definition.name == "oneflow":
+                return ""
             return self.of.python.start(definition, added)
         if path in FUNCTIONAL_YAMLS:
             return Node("api", definition.name)
@@ -137,7 +141,9 @@ class OneFlowReader:
             users = [
                 u for u in users if not _derives(u, name) or takes_part(u, definition, changed)
             ]
-        if definition.kind in ("function", "class") and not self._is_declared(name, definition):
+        if definition.kind not in ("statement", "entry") and not self._is_declared(
+            name, definition
+        ):
             users = [user for user in users if user.file == definition.file]
         stem = file_stem(definition.file)
         own = [u for u in users if file_stem(u.file) == stem]
