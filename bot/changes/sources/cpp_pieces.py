@@ -298,8 +298,7 @@ class _Cutter:
         value = self.values[token]
         if not self._begins_line(token) or value in AFTER_PARAMETERS:
             return False
-        begins = self.tokens.kinds[token] == "name" or value in ("#", "}", "~")
-        return begins and self.tokens.indent(token) <= self.tokens.indent(first)
+        return self.tokens.kinds[token] == "name" or value in ("#", "}", "~")
 
     def _repaired(self, first: int) -> int:
         """The end of an item whose brackets never close: the first brace that closes in the first column."""

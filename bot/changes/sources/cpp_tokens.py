@@ -19,7 +19,6 @@ _TOKEN: Final = re.compile(
 )
 _INCLUDE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
 _LOGICAL_LINE: Final = re.compile(r"[^\n]*(?:(?<=\\)\n[^\n]*|(?<=\\\r)\n[^\n]*)*")
-_BLANKS: Final = re.compile(r"[ \t]*")
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -58,11 +57,6 @@ class TokenList:
     def column(self, token: int) -> int:
         """How many characters precede a token on its line."""
         return self.starts[token] - self._line_starts[self.line(token) - 1]
-
-    def indent(self, token: int) -> int:
-        """How many blanks begin the line on which a token stands."""
-        match = _BLANKS.match(self.text, self._line_starts[self.line(token) - 1])
-        return len(match[0]) if match else 0
 
     def begins_line(self, token: int) -> bool:
         """Whether a token is the first on its line."""

@@ -6,6 +6,7 @@ The language: https://llvm.org/docs/TableGen/ProgRef.html.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
@@ -44,9 +45,7 @@ def _without_blocks(text: str) -> tuple[str, list[tuple[int, str]]]:
         block = match["block"]
         if block is None:
             return match[0]
-        before = text[max(0, match.start() - 40) : match.start()].split()
-        if before[-2:] not in (["description", "="], ["summary", "="]):
-            blocks.append((match.start(), tokenize(block).code))
+        blocks.append((match.start(), tokenize(block).code))
         inside = re.sub(r"[^\n]", " ", match[0][2:-2] if match[0].endswith("}]") else match[0][2:])
         return "[ " + inside + " ]" if match[0].endswith("}]") else "[ " + inside
 
@@ -58,7 +57,12 @@ class _Records:
         self.file = file
         self.tokens = tokens
         self.values = tokens.values
-        self.blocks = blocks
+        self.blocks = [(place, code) for place, code in blocks if not self._documents(place)]
+
+    def _documents(self, place: int) -> bool:
+        """Whether the code block that begins at a place is what ``summary`` or ``description`` says."""
+        token = bisect_left(self.tokens.starts, place)
+        return self.values[max(0, token - 2) : token] in (["description", "="], ["summary", "="])
 
     def read(self) -> Iterator[Definition]:
         scopes: list[str] = []  # "let x = 1 in" of each open scope, "" for other braces
