@@ -193,9 +193,12 @@ class MegEnginePython:
         """The modes that a shared function treats otherwise than before (``if mode in (Elemwise.Mode.EXP, ..)``)."""
         if definition is None or not definition.before or "elwise" not in definition.name:
             return
-        sides = replace(
-            definition, before=definition.before.upper(), code=definition.code.upper()
-        )  # "log1p" and Mode.LOG1P are the same
+        # Names and texts only, in one case: "log1p" and Mode.LOG1P are the same, and ast.And() is no mode.
+        before, code = (
+            " ".join(re.findall(r"'(\w+)'", side)).upper()
+            for side in (definition.before, definition.code)
+        )
+        sides = replace(definition, before=before, code=code)
         for mode in sorted(changed_words(sides, self.modes)):
             step = f"{definition.place} treats mode {mode} otherwise"
             yield Edge(Node("mode", f"Elemwise.{mode}"), step)
