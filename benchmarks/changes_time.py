@@ -198,7 +198,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--child"]:
         read_once(*sys.argv[2:])
         return
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("diffs", nargs="*", metavar="REPO_DIR BASE HEAD")
     parser.add_argument("--sizes", default="", help="numbers of files of the trees to write")
     parser.add_argument("--framework", default="", help="default: found from the tree")
