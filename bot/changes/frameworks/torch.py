@@ -51,6 +51,7 @@ PYTHON_RULES: Final = PythonRules(
         "torch.nn.ModuleDict", "torch.nn.ParameterList", "torch.nn.ParameterDict", "torch.save", "torch.load",
         "torch.manual_seed", "torch.set_printoptions", "torch.compile", "torch.classes", "torch.ops",
         "torch.optim.Optimizer", "torch.optim.lr_scheduler.",
+        "torch.nn.utils.remove_weight_norm", "torch.nn.utils.remove_spectral_norm",
         *(f"{module}.Tensor" for module in LAYOUT.public if module != "torch"),
     ),
 )  # fmt: skip

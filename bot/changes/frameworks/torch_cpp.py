@@ -17,6 +17,7 @@ from bot.changes.index.tree import Note
 
 HEADERS: Final = (".h", ".hpp", ".cuh", ".inl")
 FEW_USERS: Final = 8  # users of a helper up to which it is narrowed to them
+FEW_FILES: Final = 2  # files that use a header's helper, up to which it is narrowed to them
 FEW_KERNEL_USERS: Final = 3  # other functions that call a kernel by its own name
 FEW_DERIVED: Final = 8  # forward functions whose formulas use a helper
 
@@ -69,9 +70,13 @@ class TorchCpp:
         """What a changed C++ definition changes."""
         edges = list(self._edges(definition))
         yield from edges
-        if not edges:
-            for base in backends().convolutions.of(definition.file):
-                yield Edge(Node("native", base), f"{definition.file} is a backend of convolution")
+        if edges:
+            return
+        if definition.kind == "function":
+            for base in self.declared.guessed(definition.name.rpartition("::")[2]):
+                yield Edge(Node("native", base), f"{definition.place} is named after {base}")
+        for base in backends().files.of(definition.file):
+            yield Edge(Node("native", base), f"{definition.file} is a backend of {base}")
 
     def of_stub(self, stub: str) -> Iterator[Edge]:
         """The functions that call a stub; where none is in the tree, the native function that its name tells."""
@@ -103,7 +108,7 @@ class TorchCpp:
         ]
 
     def _edges(self, definition: Definition) -> Iterator[Edge]:
-        if definition.kind in ("statement", "entry"):
+        if definition.kind in ("statement", "entry") or definition.name.startswith("TORCH_LIBRARY"):
             yield from self._of_statement(definition)
             return
         place = definition.place
@@ -182,7 +187,8 @@ class TorchCpp:
             yield Edge(Node("stub", stub), f"{place} registers {stub}")
         for name, _ in _LIBRARY.findall(code):
             yield from self._library_op(name, place)
-        if definition.kind == "entry" and not _LIBRARY.search(code):
+        library = definition.name.startswith("TORCH_LIBRARY")
+        if (library or definition.kind == "entry") and not _LIBRARY.search(code):
             yield from self._row(definition)
         variable = _VARIABLE.match(definition.code)
         if variable is not None and len(variable[1]) > 2:
@@ -196,7 +202,7 @@ class TorchCpp:
         made = set(re.findall(r"\b(\w+) \( [^()]*(?:\([^()]*\)[^()]*)*\) (?:const )?\{", code))
         for name in sorted(made):
             if kernel_file(definition.file, self.declared.own):
-                for base in self.declared.served(name):
+                for base in self.declared.served(name) or self.declared.guessed(name):
                     yield Edge(
                         Node("native", base), f"{definition.place} makes {name}, a kernel of {base}"
                     )
@@ -248,6 +254,8 @@ class TorchCpp:
         if kernel and len(users) > FEW_KERNEL_USERS:
             return
         few = len(users) <= FEW_USERS
+        if _is_header(definition) and definition.kind != "macro":
+            few = few and len({user.file for user in users} - {definition.file}) <= FEW_FILES
         for user in users:
             rows = [row for row in _LIBRARY.findall(user.code) if re.search(rf"\b{name}\b", row[1])]
             if rows and user.kind == "function":
@@ -257,15 +265,25 @@ class TorchCpp:
                 yield Edge(cpp_node(user), f"{user.place} uses {name}", few and not kernel)
 
     def _candidates(self, definition: Definition, name: str) -> Iterator[Definition]:
-        for user in self.cpp.users(name, definition.file):
-            if (
-                definition.code.startswith("static ")
-                and user.file != definition.file
-                and not _is_header(definition)
-            ):
+        static = definition.code.startswith("static ") and not _is_header(definition)
+        found = False
+        for user in self.cpp.users(name, definition.file, definition):
+            if user.code.startswith("using ") or (static and user.file != definition.file):
                 continue
-            if _REGISTERS.search(user.code) or not user.code.startswith("using "):
-                yield user
+            found = True
+            yield user
+        if _is_header(definition) and definition.kind == "function":
+            # A source's function that hands over to the header's of the same name (templates::cpu::cauchy_kernel).
+            for user in self.cpp.naming(name, self.cpp.scope(name, definition.file)):
+                if user.name == definition.name and user.file != definition.file:
+                    if re.search(rf":: {name} (?:<|\()", user.code):
+                        found = True
+                        yield user
+        if not found and not static and definition.kind == "function" and "_" in name:
+            # A kernel's source need not include the header that declares it.
+            yield from (
+                d for d in self.cpp.naming(name, self.native_paths) if d.name != definition.name
+            )
 
     def _means(self, definition: Definition, name: str, user: Definition) -> bool:
         """Whether the user's code names the definition, and not something else of its name."""

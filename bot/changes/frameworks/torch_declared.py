@@ -37,7 +37,7 @@ _CWRAP_BLOCK: Final = re.compile(r"\[\[.*?\]\]", re.DOTALL)
 _CWRAP_NAME: Final = re.compile(r"^\s*(name|cname): (\w+)", re.MULTILINE)
 
 
-class _Convolutions(BaseModel):
+class _Files(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     source: str
     files: dict[str, tuple[str, ...]]
@@ -80,7 +80,7 @@ class Backends(BaseModel):
     """The file ``torch_backends.yml``: edges and names that no declaration of PyTorch states."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    convolutions: _Convolutions
+    files: _Files
     private: _Private
     indexing: _Indexing
     callers: _Callers
@@ -213,12 +213,22 @@ class TorchDeclared:
         found = self.by_kernel.get(kernel, ())
         if found or self.table is None:
             return found
-        for spelled in _spellings(kernel):
-            found = self.table.by_kernel.get(spelled, ())
-            if found:
-                return found
-            if spelled in self.table.natives:
-                return (spelled,)
+        return self._looked_up(_devices(kernel))
+
+    def guessed(self, kernel: str) -> tuple[str, ...]:
+        """The native functions that the name of an out-of-tree backend's function tells, where nothing else does."""
+        if self.table is None:
+            return ()
+        words = kernel.split("_")
+        found = self._looked_up(_stripped(kernel))
+        device = any(word in backends().backends.names for word in words)
+        return found or (self.of_stub(words[0] + "_") if device and words[0] else ())
+
+    def _looked_up(self, names: Iterable[str]) -> tuple[str, ...]:
+        for name in names:
+            found = self.table.by_kernel.get(name, ()) if self.table is not None else ()
+            if found or self.is_native(name):
+                return found or (name,)
         return ()
 
     def of_stub(self, stub: str) -> tuple[str, ...]:
@@ -269,21 +279,24 @@ def cwrap_names(block: str) -> dict[str, list[str]]:
     return names
 
 
-def _spellings(kernel: str) -> Iterator[str]:
+def _devices(kernel: str) -> Iterator[str]:
     """What PyTorch's yaml might call a backend's kernel: the same for CUDA or CPU, or without the device."""
     yield kernel
     words = kernel.split("_")
     for device in ("cuda", "cpu"):
         yield "_".join(device if word in backends().backends.names else word for word in words)
     bare = "_".join(word for word in words if word not in backends().backends.names)
-    yield from _stripped((bare, bare.removesuffix("_kernel"), bare.removesuffix("_kernel_impl")))
+    yield bare
+    yield bare.removesuffix("_out")
 
 
-def _stripped(names: Iterable[str]) -> Iterator[str]:
-    for name in names:
+def _stripped(kernel: str) -> Iterator[str]:
+    """A kernel's name without the words that say only that it is one."""
+    bare = "_".join(word for word in kernel.split("_") if word not in backends().backends.names)
+    for name in (bare, re.sub(r"_(kernel|impl|kernel_impl|template)(_?)$", r"\2", bare)):
         yield name
-        yield name.removesuffix("_out")
-        yield name.removesuffix("_out").removesuffix("_impl")
-        yield name.replace("_out_", "_").removesuffix("_template")
+        yield f"{name}_"
+        yield re.sub(r"_out(_impl)?$", "", name)
+        yield name.replace("_out_", "_")
         if name.startswith(("foreach_", "fused_")):
             yield f"_{name.removesuffix('_')}"

@@ -57,7 +57,7 @@ def reached(reader: TorchReader, base: str) -> tuple[list[str], list[str]]:
         (name, indirect) for name, indirect in names if name not in itself or not is_private(base)
     ]
     public = sorted(name for name, indirect in named if not indirect)
-    through = sorted(name for name, indirect in named if indirect)
+    through = sorted(name for name, indirect in named if indirect and not is_private(name))
     most = MAX_THROUGH if public else MAX_ONLY_THROUGH
     return public, through if len(through) <= most else []
 
@@ -69,10 +69,11 @@ def natives_of_stub(reader: TorchReader, stub: str) -> list[str]:
     queue = deque([Node("stub", stub)])
     while queue and len(seen) < 60:
         node = queue.popleft()
-        for edge in reader.successors(node):
-            if edge.target.kind == "native":
-                found[edge.target.name] = None
-            elif edge.target.kind == "cpp" and edge.target not in seen:
+        edges = [edge for edge in reader.successors(node) if edge.direct]
+        natives = [edge.target.name for edge in edges if edge.target.kind == "native"]
+        found |= dict.fromkeys(natives)
+        for edge in edges:
+            if not natives and edge.target.kind == "cpp" and edge.target not in seen:
                 seen.add(edge.target)
                 queue.append(edge.target)
     return list(found)
@@ -109,6 +110,9 @@ def main(release: Path, version: str, source: Path, source_version: str) -> None
     print("stubs:")
     for stub in sorted(set(stubs(other.tree))):
         names = [name for name in natives_of_stub(other, stub) if name in reader.declared.by_base]
+        own = reader.declared.of_stub(stub)
+        if set(own) & set(names):  # those of its name, where the stub is a tool of others too
+            names = [name for name in names if name.startswith(own[0])]
         if names and len(names) <= 12:
             print(f'  "{stub}": "{" ".join(names)}"')
 

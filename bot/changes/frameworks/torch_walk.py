@@ -20,6 +20,7 @@ from bot.changes.frameworks.torch_declared import (
     convolutions,
     is_private,
 )
+from bot.changes.frameworks.torch_natives import NativeTable
 from bot.changes.graph import Edge, Node
 from bot.changes.index.cpp_index import CppIndex
 from bot.changes.index.tree import Note, Tree
@@ -200,9 +201,13 @@ class TorchReader:
         if table is None or native is None:
             yield from self._itself(base)
             return
-        for name in (*native.public, *backends().callers.of(base)):
+        names = (*native.public, *backends().callers.of(base))
+        if not any(self._leads_on(table, name) for name in names):
+            yield from self._itself(base)
+        for name in names:
             if name != base and name in table.natives and is_private(name):
-                yield Edge(Node("native", name), f"{name} is made of {base} ({table.source})")
+                step = f"{name} is made of {base} ({table.source})"
+                yield Edge(Node("native", name), step, "backward" in base)
                 continue
             yield Edge(
                 Node("public", f"torch.{name}"), f"torch.{name} is made of {base} ({table.source})"
@@ -210,8 +215,11 @@ class TorchReader:
         for name in native.through:
             step = f"torch.{name} calls an op that is made of {base} ({table.source})"
             yield Edge(Node("public", f"torch.{name}"), step, False)
-        if not native.public and not native.through and not backends().callers.of(base):
-            yield from self._itself(base)
+
+    def _leads_on(self, table: NativeTable, name: str) -> bool:
+        """Whether a name in the table is one that users call, or a private one that leads to such."""
+        private = name in table.natives and is_private(name)
+        return not private or bool(table.natives[name].public or backends().callers.of(name))
 
     def _itself(self, base: str) -> Iterator[Edge]:
         """A native function that no public one reaches is an op by its own name."""
