@@ -35,6 +35,7 @@ _REGISTERS: Final = re.compile(
 _OP_INFO: Final = re.compile(
     r"\b(?:TBE|AiCPU|AkgGpu|AkgAscend|AkgCpu|Akg|Cpu|Custom)RegOp\(\s*[\"'](\w+)[\"']"
 )
+_TENSOR: Final = "mindspore.common.tensor.Tensor."
 _OP_IMPL: Final = "mindspore.ops._op_impl."
 _OPERATOR: Final = re.compile(r"^mindspore\.ops\.composite\.multitype_ops\.(\w+)_impl\.")
 _STANDARD_METHOD: Final = "mindspore._extends.parse.standard_method."
@@ -172,7 +173,9 @@ class MindSporeReader:
         return found
 
     def _op_of(self, name: str) -> str:
-        return self._functions.get(name, "")
+        found = self._functions.get(name, "")
+        inner = found.startswith("mindspore.ops.")
+        return f"mindspore.ops.{found.rpartition('.')[2]}" if inner else found
 
     # Primitives
 
@@ -253,6 +256,12 @@ class MindSporeReader:
             for name in self.declared.by_class[owner]:
                 yield Edge(Node("primitive", name), f"{node.name} is primitive {name}")
             yield from self._bases(owner, node.name.removeprefix(owner + "."))
+            return
+        if node.name.startswith(_TENSOR):
+            method = node.name.removeprefix(_TENSOR)
+            yield Edge(
+                Node("public", f"mindspore.Tensor.{method}"), f"Tensor.{method} is {node.name}"
+            )
             return
         rules = self._decorated(node)
         for name in rules:

@@ -127,8 +127,8 @@ THEN: Final[Tree] = {
         "        return tensor_operator_registry.get('__add__')(self, other)\n\n    def sqrt(self):\n"
         "        return tensor_operator_registry.get('sqrt')()(self)\n"
     ),
-    "mindspore/_extends/parse/standard_method.py": "from ...ops import functional as F\n\ndef sqrt_(x):\n    return F.sqrt(x)\n",
-    "mindspore/ccsrc/pipeline/jit/resource.cc": 'MethodMap m = {{kObjectTypeTensorType, {{"sqrt", std::string("sqrt_")}}}};\n',
+    "mindspore/_extends/parse/standard_method.py": "from ...ops import functional as F\nfrom ...common.tensor import Tensor\n\ndef sin_(x):\n    return Tensor(x)\n\ndef sqrt_(x):\n    return F.sqrt(x)\n",
+    "mindspore/ccsrc/pipeline/jit/resource.cc": 'MethodMap m = {{kObjectTypeTensorType, {{"sqrt", std::string("sqrt_")}, {"__add__", std::string("sin_")}}}};\n',
     "mindspore/ops/__init__.py": (
         "from . import composite, operations, functional\nfrom .operations import *\nfrom .functional import *\n"
         "__all__ = []\n__all__.extend(operations.__all__)\n__all__.extend(functional.__all__)\n"
