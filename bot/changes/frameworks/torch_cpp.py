@@ -275,10 +275,10 @@ class TorchCpp:
         if _is_header(definition) and definition.kind == "function":
             # A source's function that hands over to the header's of the same name (templates::cpu::cauchy_kernel).
             for user in self.cpp.naming(name, self.cpp.scope(name, definition.file)):
-                if user.name == definition.name and user.file != definition.file:
-                    if re.search(rf":: {name} (?:<|\()", user.code):
-                        found = True
-                        yield user
+                other = user.name == definition.name and user.file != definition.file
+                if other and re.search(rf":: {name} (?:<|\()", user.code):
+                    found = True
+                    yield user
         if not found and not static and definition.kind == "function" and "_" in name:
             # A kernel's source need not include the header that declares it.
             yield from (
