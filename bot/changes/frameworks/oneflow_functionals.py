@@ -26,6 +26,8 @@ from bot.changes.sources.cpp_source import tokenize
 
 _METHOD_ROW: Final = re.compile(r'\{ "(\w+)" ,.*\bPyTensorObject_')
 _METHOD: Final = "PyTensorObject_"
+_ROWS: Final = ("statement", "entry")
+_CALLED: Final = re.compile(r"\bfunctional :: (\w+)")
 _INTERNAL: Final = ("oneflow._C", "oneflow._oneflow_internal._C")
 """Two names of one module (python/oneflow/_C/__init__.py)."""
 
@@ -147,7 +149,8 @@ class Functionals:
         found: dict[Definition, str] = {}
         for word in (name, *sorted(functors)):
             for definition in self.of.cpp.naming(word, self.of.bindings):
-                if definition.kind != "macro" and pattern.search(definition.code):
+                is_method = definition.name.startswith(_METHOD) or definition.kind in _ROWS
+                if is_method and pattern.search(definition.code):
                     found.setdefault(definition, word)
         others: list[Edge] = []
         same = False
@@ -161,6 +164,7 @@ class Functionals:
                 same = True
                 yield Edge(self.of.node(definition), step)
             elif not slots and alike(definition.name.removeprefix(_METHOD), name):
+                same = True
                 yield Edge(self.of.node(definition), step, direct=not aliases)
             elif not slots:
                 others.append(Edge(self.of.node(definition), step, direct=not aliases))
@@ -170,9 +174,10 @@ class Functionals:
             yield from (replace(edge, direct=edge.direct and not same) for edge in others)
 
     def _slots(self, definition: Definition) -> list[tuple[str, str]]:
-        """The operators whose CPython slot a macro call (or a function of one line) fills."""
+        """The operators whose CPython slot a macro call fills, or a function that calls one functional."""
         if definition.kind == "function":
-            names = [definition.name]
+            called = set(_CALLED.findall(definition.code))
+            names = [definition.name] if len(called) == 1 else []
         else:
             names = sorted(n for n in definition.uses if n.startswith(_METHOD))
         return [

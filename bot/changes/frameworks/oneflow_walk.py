@@ -34,6 +34,7 @@ _RUNTIME: Final = re.compile(
     r"|framework/(?!tensor_methods|random))"
 )
 """Folders whose code runs, places and schedules every op alike."""
+_ROWS: Final = ("statement", "entry")
 VIEWS: Final = "oneflow/core/framework/tensor_methods"
 """Where ``view::Reshape`` and its like are, which have the names of functionals."""
 
@@ -145,6 +146,10 @@ class OneFlowReader:
             name, definition
         ):
             users = [user for user in users if user.file == definition.file]
+        if name.startswith(
+            "PyTensorObject_"
+        ):  # a method leads to its row; the type leads to every method
+            users = [u for u in users if u.kind in _ROWS or u.name.startswith("PyTensorObject_")]
         stem = file_stem(definition.file)
         own = [u for u in users if file_stem(u.file) == stem]
         stems = {file_stem(u.file) for u in users} - {stem}
@@ -168,11 +173,9 @@ class OneFlowReader:
         headers = [
             p for p in cpp.scope(name, definition.file) if PurePosixPath(p).suffix in HEADERS
         ]
-        return any(
-            found.name.rpartition("::")[2] == name or owner_of(found.name) == name
-            for header in self.of.tree.containing(name, tuple(headers))
-            for found in cpp.definitions(header)
-        )
+        # Top-level declarations begin at a line's first character; members of classes are indented.
+        declared = re.compile(rf"^[^\s/*].*\b{re.escape(name)}\b", re.MULTILINE)
+        return any(declared.search(self.of.tree.text(header) or "") for header in headers)
 
 
 def owner_of(name: str) -> str:
