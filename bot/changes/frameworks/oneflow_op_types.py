@@ -53,7 +53,7 @@ class OpTypes:
             yield Edge(Node("op type", stem), f"{op_type} is the gradient of {stem}, by name")
 
     def _built(self, op_type: str) -> Iterator[Edge]:
-        """Functors and gradient functions that build an op of the type: its own ones, and others while they are few."""
+        """Functors and gradient functions that build an op of the type: its own ones, and one other."""
         builders: list[Definition] = []
         listed = False
         for definition in self.of.cpp.naming(op_type, self.of.functors + self.of.gradients):
@@ -70,7 +70,7 @@ class OpTypes:
         own = own or {d.name for d in builders if len(builders) <= FEW_USERS and not listed}
         others = {d.name for d in builders} - own
         for definition in builders:
-            if definition.name not in own and (listed or (own and len(others) > FEW_USERS)):
+            if definition.name not in own and (listed or (own and len(others) > 1)):
                 continue
             step = f"{definition.place} builds op {op_type}"
             yield Edge(self.of.node(definition), step, definition.name in own)

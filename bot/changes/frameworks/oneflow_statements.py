@@ -26,6 +26,7 @@ _TYPE_ROW: Final = re.compile(
 _INSTANCE: Final = re.compile(
     r"\btemplate (?:struct|class) (\w+) <|\btemplate (?!<|struct|class)[^;{(]*?(\w+) (?:< [^;()]*? >)? ?(?::: \w+ )?\("
 )
+_MACRO_CALL: Final = re.compile(r"[A-Z][A-Z0-9_]+ \( ([\w, ]*) \) ?;?$")
 _PRIMITIVE: Final = re.compile(r"\bREGISTER_PRIMITIVE_FACTORY \( [^,]+, (\w+) ,")
 _SYSTEM: Final = re.compile(r"\bOperatorConf :: k(\w+)Conf\b")
 _ENUMERATOR: Final = re.compile(r"k[A-Z]\w+")
@@ -44,15 +45,7 @@ class Statements:
             yield Edge(Node("op type", op_type), f"{definition.place} registers op {op_type}")
         for functor in of.declared.added_functors(definition):
             yield Edge(Node("functor", functor), f"{definition.place} adds functor {functor}")
-        if definition.file.startswith(
-            USER_OPS
-        ):  # macros that write the members of the class that they are given
-            for name in sorted(definition.uses):
-                op_type = of.declared.op_classes.get(name) or of.declared.op_classes.get(
-                    f"{name}Op"
-                )
-                if op_type is not None:
-                    yield Edge(Node("op type", op_type), f"{definition.place} makes op {op_type}")
+        yield from self._op_classes(definition)
         pieces = of.cpp.closure(definition)
         for piece in pieces:
             for factory in _PRIMITIVE.findall(piece.code):
@@ -60,6 +53,17 @@ class Statements:
         for name in _SYSTEM.findall(definition.code):
             if definition.file.startswith(("oneflow/core/kernel/", "oneflow/core/operator/")):
                 yield Edge(Node("system op", name), f"{definition.place} registers op {name}")
+
+    def _op_classes(self, definition: Definition) -> Iterator[Edge]:
+        """The ops whose members a macro writes: ``IMPLEMENT_FUNCS(ReduceSum)`` in the ops' folder."""
+        call = _MACRO_CALL.match(definition.code)
+        if call is None or not definition.file.startswith(USER_OPS):
+            return
+        classes = self.of.declared.op_classes
+        for name in re.findall(r"\w+", call[1]):
+            op_type = classes.get(name) or classes.get(f"{name}Op")
+            if op_type is not None:
+                yield Edge(Node("op type", op_type), f"{definition.place} makes op {op_type}")
 
     def instantiated(self, definition: Definition) -> tuple[str, ...]:
         """The templates that a statement instantiates, itself or through the macros that it calls."""
