@@ -11,6 +11,9 @@ from bot.changes.index.cpp_index import CppIndex
 MAX_DEPTH: Final = 4
 MAX_LENGTH: Final = 20_000
 _CALL: Final = re.compile(r"\b([A-Z][A-Z0-9_]+) \(")
+_KEPT: Final = re.compile(r"(?:ALSO_)?REGISTER_\w*DISPATCH\w*|D\w+_DISPATCH|(?:TORCH|AT|C10)_\w+")
+"""Macros that are read by their names (aten/src/ATen/native/DispatchStub.h, TensorMeta.h, Dispatch.h)."""
+
 _DEFINE: Final = re.compile(r"# define (\w+) \( ([^()]*) \) ?(.*)", re.DOTALL)
 
 
@@ -23,7 +26,8 @@ def _expanded(cpp: CppIndex, file: str, code: str, depth: int) -> str:
     pieces: list[str] = []
     position = 0
     for match in _CALL.finditer(code):
-        macro = cpp.macro(match[1], file) if match.start() >= position else None
+        known = match.start() < position or _KEPT.fullmatch(match[1])
+        macro = None if known else cpp.macro(match[1], file)
         if macro is None or depth >= MAX_DEPTH or sum(map(len, pieces)) > MAX_LENGTH:
             continue
         body = substituted(macro.code, split_arguments(code, match.end()))

@@ -38,7 +38,12 @@ TREE: Tree = {
         "- func: _private_only(Tensor self) -> Tensor\n  dispatch:\n    CPU: private_only_cpu\n\n"
         "- func: hspmm(Tensor self) -> Tensor\n  dispatch:\n    SparseCPU: hspmm_sparse_cpu\n"
     ),
-    "aten/src/ATen/native/UnaryOps.h": "#pragma once\nDECLARE_DISPATCH(fn, exp_stub)\nDECLARE_DISPATCH(fn, sin_stub)\nDECLARE_DISPATCH(fn, digamma_stub)\n",
+    "aten/src/ATen/native/DispatchStub.h": (
+        "#pragma once\n#define REGISTER_ARCH_DISPATCH(name, arch, fn) template <> FnPtr DispatchStub<FnPtr, struct name>::arch = fn;\n"
+        "#define REGISTER_DISPATCH(name, fn) REGISTER_ARCH_DISPATCH(name, CPU_CAPABILITY, fn)\n"
+        "#define TORCH_IMPL_FUNC(name) void structured_##name::impl\n"
+    ),
+    "aten/src/ATen/native/UnaryOps.h": "#pragma once\n#include <ATen/native/DispatchStub.h>\nDECLARE_DISPATCH(fn, exp_stub)\nDECLARE_DISPATCH(fn, sin_stub)\nDECLARE_DISPATCH(fn, digamma_stub)\n",
     UNARY: (
         "#include <ATen/native/UnaryOps.h>\nnamespace at::native {\n"
         "#define CREATE_UNARY_TORCH_IMPL_FUNC(func_out, func_stub) \\\n"
