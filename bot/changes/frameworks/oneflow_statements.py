@@ -26,7 +26,7 @@ _TYPE_ROW: Final = re.compile(
 _INSTANCE: Final = re.compile(
     r"\btemplate (?:struct|class) (\w+) <|\btemplate (?!<|struct|class)[^;{(]*?(\w+) (?:< [^;()]*? >)? ?(?::: \w+ )?\("
 )
-_MACRO_CALL: Final = re.compile(r"[A-Z][A-Z0-9_]+ \( ([\w, ]*) \) ?;?$")
+_MACRO_CALL: Final = re.compile(r"[A-Z][A-Z0-9_]+ \( (\w+) (?:, [\w,: ]*)?\) ?;?$")
 _PRIMITIVE: Final = re.compile(r"\bREGISTER_PRIMITIVE_FACTORY \( [^,]+, (\w+) ,")
 _SYSTEM: Final = re.compile(r"\bOperatorConf :: k(\w+)Conf\b")
 _ENUMERATOR: Final = re.compile(r"k[A-Z]\w+")
@@ -60,10 +60,9 @@ class Statements:
         if call is None or not definition.file.startswith(USER_OPS):
             return
         classes = self.of.declared.op_classes
-        for name in re.findall(r"\w+", call[1]):
-            op_type = classes.get(name) or classes.get(f"{name}Op")
-            if op_type is not None:
-                yield Edge(Node("op type", op_type), f"{definition.place} makes op {op_type}")
+        op_type = classes.get(call[1]) or classes.get(f"{call[1]}Op")
+        if op_type is not None:
+            yield Edge(Node("op type", op_type), f"{definition.place} makes op {op_type}")
 
     def instantiated(self, definition: Definition) -> tuple[str, ...]:
         """The templates that a statement instantiates, itself or through the macros that it calls."""

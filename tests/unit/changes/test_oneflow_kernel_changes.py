@@ -93,9 +93,10 @@ TREE: Tree = {
     # A macro that writes the members of op classes, and the helper that they call.
     "oneflow/user/ops/reduce_ops.cpp": (
         "Maybe<void> InferShapeFn(Ctx* ctx) { return 1; }\n"
-        "#define IMPLEMENT_OP_FUNCS(name) Maybe<void> name##Op::InferLogicalTensorDesc(Ctx* c) { return InferShapeFn(c); }\n"
-        "IMPLEMENT_OP_FUNCS(Top)\n"
-        "IMPLEMENT_OP_FUNCS(Low)\n"
+        "#define IMPLEMENT_OP_FUNCS(name, dtype) Maybe<void> name##Op::InferLogicalTensorDesc(Ctx* c) { return InferShapeFn(c); }\n"
+        "IMPLEMENT_OP_FUNCS(Top, oneflow::InferDataType)\n"
+        "IMPLEMENT_OP_FUNCS(Low, InferLogical)\n"
+        'REGISTER_USER_OP_GRAD("keep").SetGenBackwardOpConfFn([](Ctx* c) { b.Op("blur").Tint("x"); });\n'
     ),
     "oneflow/core/vm/engine.cpp": "void Receive(int x) { Take(x); }\n",
 }
@@ -124,7 +125,8 @@ def edit(file: str, old: str, new: str) -> Tree:
         ("oneflow/core/ep/common/primitive/unary_functor.h", "kTint, D> { D f(D x) { return x;", "kTint, D> { D f(D x) { return -x;", {"tint"}),
         ("oneflow/core/ep/include/primitive/unary_op.h", "  kKeep,\n", "", {"keep"}),
         ("oneflow/user/ops/reduce_ops.cpp", "return 1;", "return 2;", {"top", "low"}),
-        ("oneflow/user/ops/reduce_ops.cpp", "IMPLEMENT_OP_FUNCS(Low)\n", "", {"low"}),
+        ("oneflow/user/ops/reduce_ops.cpp", "IMPLEMENT_OP_FUNCS(Low, InferLogical)\n", "", {"low"}),
+        ("oneflow/user/ops/reduce_ops.cpp", 'Tint("x")', 'Tint("y")', {"keep"}),
     ],
 )  # fmt: skip
 def test_a_change_leads_to_the_ops_that_it_is_part_of(
