@@ -334,7 +334,7 @@ class MegEngineReader:
 
     def _users_of(self, name: str, definition: Definition) -> list[Definition]:
         """Who names a symbol; what calls a binding that is public itself is not changed by it."""
-        users = [u for u in self.cpp.users(name, definition.file) if u != definition]
+        users = [u for u in self.cpp.users(name, definition.file, definition) if u != definition]
         if definition.kind == "macro" and PurePosixPath(definition.file).suffix not in HEADERS:
             users = [u for u in users if u.file == definition.file]
         if self.imperative.is_binding(name):
