@@ -63,11 +63,11 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/planted.py
 
 # The table of PyTorch's native functions, for the trees of its out-of-tree backends (docs/changes.md).
-NATIVES := bot/changes/frameworks/torch_natives.yml
+NATIVES := bot/changes/frameworks/torch/natives.yml
 torch-natives: $(STAMP)
 	@test -n "$(RELEASE)" -a -n "$(SOURCE)" || { echo "make torch-natives RELEASE=2.13.0 SOURCE=FOLDER SOURCE_VERSION=1.13.1"; exit 1; }
 	$(BIN)/opdiff envs prepare torch==$(RELEASE)
-	$(BIN)/python -m bot.changes.frameworks.torch_natives_file "$$($(BIN)/opdiff envs path torch==$(RELEASE))" \
+	$(BIN)/python -m bot.changes.frameworks.torch.natives_file "$$($(BIN)/opdiff envs path torch==$(RELEASE))" \
 	  $(RELEASE) "$(SOURCE)" $(SOURCE_VERSION) > $(NATIVES).new
 	mv $(NATIVES).new $(NATIVES)
 

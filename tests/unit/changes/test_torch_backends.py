@@ -7,9 +7,9 @@ import importlib.resources
 import pytest
 from torch_tree import Run, Tree, aliases, edit
 
-from bot.changes.frameworks.torch_macros import split_arguments, substituted
-from bot.changes.frameworks.torch_natives import native_table
-from bot.changes.frameworks.torch_overloads import Overload, may_call
+from bot.changes.frameworks.torch.macros import split_arguments, substituted
+from bot.changes.frameworks.torch.natives import native_table
+from bot.changes.frameworks.torch.overloads import Overload, may_call
 
 HARDTANH = {"nn.functional.hardtanh", "nn.Hardtanh"}
 POW = {"pow", "Tensor.pow"}
@@ -72,7 +72,7 @@ def test_npu_names_its_kernels_after_the_ops(changes_of: Run) -> None:
 
 def test_the_table_says_what_it_is_of() -> None:
     table = native_table()
-    file = importlib.resources.files("bot.changes.frameworks").joinpath("torch_natives.yml")
+    file = importlib.resources.files("bot.changes.frameworks.torch").joinpath("natives.yml")
     assert len(file.read_bytes()) < 400_000
     assert table.source == "PyTorch 2.13.0"
     assert "BSD-3-Clause" in table.licence

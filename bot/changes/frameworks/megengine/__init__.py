@@ -1,0 +1,1 @@
+"""MegEngine: OpDefs and modes are the hub between dnn's kernels, operators and public names."""

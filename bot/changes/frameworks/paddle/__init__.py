@@ -1,0 +1,1 @@
+"""PaddlePaddle: the op of the yaml lists is the hub between kernels, shape functions, gradients and public names."""
