@@ -32,7 +32,29 @@ def difference(
 ) -> tuple[list[Definition], list[Definition]]:
     """The definitions that only one side has, wherever they stand in the file."""
     old, new = list(old), list(new)
-    return _without(old, Counter(map(_key, new))), _without(new, Counter(map(_key, old)))
+    removed = _without(old, Counter(map(_key, new)))
+    added = _without(new, Counter(map(_key, old)))
+    changed = {d.name for d in removed} | {d.name for d in added}
+    last_old, last_new = _last(old), _last(new)
+    for name in last_old.keys() & last_new.keys() - changed:
+        if _key(last_old[name]) != _key(last_new[name]):
+            removed.append(last_old[name])
+            added.append(last_new[name])
+    return removed, added
+
+
+def _last(definitions: list[Definition]) -> dict[str, Definition]:
+    """The last definition of each name, of those names that a file defines in order: the last one holds."""
+    return {
+        d.name: d
+        for d in definitions
+        if d.kind == "macro"
+        or (
+            d.file.endswith(".py")
+            and d.kind not in ("statement", "entry", "export")
+            and d.name != "*"
+        )
+    }
 
 
 def _without(

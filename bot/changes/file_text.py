@@ -7,10 +7,10 @@ MAX_TEXT_BYTES = 16 << 20  # generated files above this are listed as unreadable
 
 
 def decode_text(data: bytes) -> str | None:
-    """The text of a file, undecodable bytes replaced; None for a binary or oversized file."""
+    """The text of a file, undecodable bytes as ``\\xNN``, so that two of them differ; None for a binary or oversized file."""
     if len(data) > MAX_TEXT_BYTES or b"\0" in data[:SNIFFED_BYTES]:
         return None
-    return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    return data.decode("utf-8", errors="backslashreplace").removeprefix("\ufeff")
 
 
 def printable_path(path: str) -> str:

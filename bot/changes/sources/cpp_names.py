@@ -276,9 +276,24 @@ class _Header:
         """Whether what stands in parentheses declares parameters, rather than giving arguments."""
         values = self.tokens.values[first:end]
         kinds = self.tokens.kinds[first:end]
+        if values and "=" not in values and self._has_arguments(values, kinds):
+            return False
         if not values or not _BUILTIN.isdisjoint(values):
             return True
         return any(a == b == "name" for a, b in pairwise(kinds))
+
+    def _has_arguments(self, values: list[str], kinds: list[str]) -> bool:
+        """Whether there is what no parameter list without defaults holds: a text, an address, a number, a ``sizeof``."""
+        if "text" in kinds or "sizeof" in values or "new" in values:
+            return True
+        depth = 0
+        begins = True
+        for value, kind in zip(values, kinds, strict=True):
+            if begins and (value in ("&", "*", "-", "!") or kind == "number"):
+                return True
+            depth += (value in ("(", "[", "{", "<")) - (value in (")", "]", "}", ">"))
+            begins = value == "," and depth == 0
+        return False
 
     # Variables and calls
 

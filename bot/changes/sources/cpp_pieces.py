@@ -7,6 +7,7 @@ closes a body in the first column.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _PREFIX: Final = re.compile(
 )
 """Macros that stand before what they mark: compiler attributes of CUDA, GCC, Clang and their wrappers."""
 _MAX_REPAIRS: Final = 20
+_MAX_CONDITION: Final = 4000  # characters of nested conditions; beyond, a digest stands for them
+_MAX_DEPTH: Final = 500  # brackets that are remembered for the other branch of an ``#if``
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,19 @@ class _Conditional:
     opened: int  # token
     depth: tuple[str, ...]  # brackets open at the time
     asked: str
+    outer: str  # the conditions around it
 
 
 def cut(tokens: TokenList, first: int = 0, end: int | None = None) -> Iterator[Piece]:
     """The pieces of a file, or of the part of it between two tokens (a class's body)."""
     return _Cutter(tokens, len(tokens.values) if end is None else end).pieces(first)
+
+
+def _capped(condition: str) -> str:
+    """A condition, or what stands for a long one: hundreds that are nested would be repeated in each definition."""
+    if len(condition) <= _MAX_CONDITION:
+        return condition
+    return f"#if {hashlib.sha256(condition.encode(errors='replace')).hexdigest()}\n"
 
 
 class _Cutter:
@@ -96,15 +107,22 @@ class _Cutter:
     # Conditions
 
     def _condition(self) -> str:
-        return "".join(conditional.asked for conditional in self.conditionals)
+        return _capped(self._last_condition())
+
+    def _last_condition(self) -> str:
+        return (
+            self.conditionals[-1].outer + self.conditionals[-1].asked if self.conditionals else ""
+        )
 
     def _is_guard(self, token: int, after: int) -> bool:
-        """``#define NAME`` right after ``#ifndef NAME``: neither it nor its condition says anything."""
+        """``#define NAME`` right after the file's first line, ``#ifndef NAME``: neither it nor its condition says anything."""
         name = self._value(token + 2)
-        if after != token + 3 or not self.conditionals:
+        if after != token + 3 or len(self.conditionals) != 1:
             return False
         conditional = self.conditionals[-1]
-        if token - conditional.opened > 7 or name not in self.values[conditional.opened : token]:
+        asked = "".join(self.values[conditional.opened + 1 : token])
+        first = "".join(self.values[: conditional.opened]) in ("", "#pragmaonce")
+        if not first or asked not in (f"ifndef{name}", f"if!defined({name})", f"if!defined{name}"):
             return False
         conditional.asked = ""
         return True
@@ -114,7 +132,9 @@ class _Cutter:
         kind = self._value(token + 1)
         if kind in ("if", "ifdef", "ifndef"):
             asked = " ".join(self.values[token + 2 : after])
-            self.conditionals.append(_Conditional(token, tuple(stack), f"#{kind} {asked}\n"))
+            open_ = tuple(stack[-_MAX_DEPTH:])
+            outer = self._condition()
+            self.conditionals.append(_Conditional(token, open_, f"#{kind} {asked}\n", outer))
         elif not self.conditionals:
             return
         elif kind == "endif":
@@ -123,7 +143,7 @@ class _Cutter:
             conditional = self.conditionals[-1]
             stack[:] = conditional.depth if conditional.opened >= item else ()
             asked = " ".join(["#" + kind, *self.values[token + 2 : after]])
-            conditional.asked += asked + "\n"
+            conditional.asked = _capped(conditional.asked) + asked + "\n"
 
     # Scopes that are looked into
 
@@ -139,8 +159,9 @@ class _Cutter:
                 if self.values[following] in (";", "="):
                     return self._after_semicolon(following)
             return token + 1
-        if value == "using" and self._value(token + 2) != "=" and self._value(token + 1) != "[":
-            return self._after_semicolon(token)
+        if value == "using":
+            after = self._after_semicolon(token)
+            return None if "=" in self.values[token:after] else after
         if value == "extern" and self._value(token + 2) == "{" and self._is_text(token + 1):
             return token + 3
         return None

@@ -11,6 +11,7 @@ from typing import Final
 from bot.changes.definition import Definition, DefinitionKind
 from bot.changes.sources.cpp_names import MAX_NAME, Declared, declared, registers
 from bot.changes.sources.cpp_pieces import Piece, cut
+from bot.changes.sources.cpp_quiet import without_logs
 from bot.changes.sources.cpp_tokens import (
     TokenList,
     Tokens,
@@ -30,12 +31,6 @@ _KINDS: Final[dict[str, DefinitionKind]] = {
     "function": "function", "class": "class", "alias": "alias", "variable": "assignment",
     "declaration": "declaration", "call": "statement",
 }  # fmt: skip
-_LOG: Final = re.compile(
-    r"\b(?:(?:[A-Z]+_)?[DV]?V?LOG(?:_EVERY_N|_FIRST_N|_IF)? \( (?:INFO|WARNING|DEBUG|\d+)(?: , [^()]*)? \)"
-    r"|(?:mgb|megdnn)_log(?:_debug|_warn)? \()"
-    r'(?:"(?:\\.|[^"\\])*"|[^;"{}])*; ?'
-)
-"""Log messages (glog, and the wrappers of MindSpore and MegEngine); those of errors count as code."""
 MIN_ROWS: Final = 2
 
 
@@ -64,9 +59,20 @@ class _Source:
         tokens = self.tokens.tokens(first, end)
         lines = self.tokens.line(first), self.tokens.last_line(end - 1)
         code = tokens.code
-        if "LOG (" in code or "_log" in code:
-            code = _LOG.sub("", code)
+        if "LOG" in code or "_log" in code:
+            code = " ".join(without_logs(self.tokens.values[first:end]))
+        if kind == "macro" and self._is_constant(first, end):
+            code += " "  # ``#define F (x)`` has the tokens of ``#define F(x)``
         return Definition(self.file, name, kind, *lines, code, words_of(tokens))
+
+    def _is_constant(self, first: int, end: int) -> bool:
+        """Whether a macro without parameters stands for something in parentheses."""
+        name = first + 2
+        if name + 1 >= end or self.tokens.values[name + 1] != "(":
+            return False
+        return self.tokens.starts[name + 1] > self.tokens.starts[name] + len(
+            self.tokens.values[name]
+        )
 
     def _of(self, piece: Piece) -> Iterator[Definition]:
         if piece.is_macro:

@@ -9,16 +9,21 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 _TOKEN: Final = re.compile(
-    r"""(?P<space>\s+|\\\r?\n|//[^\n]*(?:(?<=\\)\n[^\n]*|(?<=\\\r)\n[^\n]*)*|/\*.*?(?:\*/|\Z))
+    r"""(?P<space>\s+|\\[ \t\f\v]*\r?\n
+        |//(?:[^\\\n\r?]+|\?(?!\?/[ \t]*\r?\n)|\\[ \t\f\v]*(?:\r\n?|\n)?)*
+        |/\*.*?(?:\*(?:\\[ \t\f\v]*\r?\n)*/|\Z))
       |(?P<raw>(?:u8|[uUL])?R"(?P<tag>[^()\\\s]{0,16})\(.*?(?:\)(?P=tag)"|\Z))
       |(?P<text>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?)
       |(?P<name>[A-Za-z_]\w*)
       |(?P<number>\.?\d(?:[eEpP][+-]|[\w.]|'(?=\w))*)
-      |(?P<mark>::|\#\#|->|.)""",
+      |(?P<mark>::|\#\#|->|\+\+|--|.)""",
     re.VERBOSE | re.DOTALL,
 )
+"""A backslash joins lines also with blanks behind it (GCC, Clang). A ``//`` comment ends at a carriage return (Clang),
+and before a trigraph that may join lines: what some compiler takes for code is compared.
+"""
 _INCLUDE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
-_LOGICAL_LINE: Final = re.compile(r"[^\n]*(?:(?<=\\)\n[^\n]*|(?<=\\\r)\n[^\n]*)*")
+_LOGICAL_LINE: Final = re.compile(r"(?:[^\\\n]+|\\(?:[ \t\f\v]*\r?\n)?)*")
 _WORD: Final = re.compile(r"\w+")
 
 

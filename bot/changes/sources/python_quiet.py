@@ -10,6 +10,19 @@ from typing import Final, cast
 from bot.changes.sources.python_names import Function, dotted
 
 _LOGGER: Final = re.compile(r"(?:^|\.)_*(?:log|logger|logging)$", re.IGNORECASE)
+_TYPE_CHECKING: Final = frozenset(
+    {"TYPE_CHECKING", "typing.TYPE_CHECKING", "t.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"}
+)
+_SHOWS: Final = frozenset(
+    {
+        "str", "repr", "len", "type", "id", "int", "float", "bool", "list", "tuple", "dict", "set", "sorted", "sum",
+        "min", "max", "abs", "round", "isinstance", "hasattr", "format", "join", "strip", "lstrip", "rstrip",
+        "replace", "lower", "upper", "split", "dedent", "cleandoc", "indent", "keys", "values", "items", "get",
+        "size", "dim", "numel", "nelement", "tolist", "item", "time", "perf_counter", "basename", "dirname",
+        "format_exc", "pformat", "get_rank", "get_world_size", "vars", "dir", "startswith", "endswith", "count",
+    }
+)  # fmt: skip
+"""Functions and methods that show or count what they are given: a log message or a docstring may call them."""
 _LEVELS: Final = frozenset(
     {"debug", "info", "warning", "warn", "error", "critical", "exception", "log"}
 )
@@ -42,7 +55,9 @@ def without_quiet(tree: ast.Module) -> ast.Module:
                 _clean_body(node, field, cast("list[ast.AST]", body), kept)
         _drop_annotations(node, kept)
         if isinstance(node, ast.Call) and "docstr" in (dotted(node.func) or ""):
-            node.args = [a for a in node.args if not _is_documentation(a)]
+            node.args = [
+                a for a in node.args if not (_is_documentation(a) and _computes_nothing(a))
+            ]
         stack.extend((child, kept) for child in ast.iter_child_nodes(node))
     return tree
 
@@ -51,8 +66,26 @@ def never_runs(test: ast.expr) -> bool:
     """Whether a condition holds only for type checkers, or only when a module is run as a script."""
     name = dotted(test)
     if name is not None:
-        return name.rpartition(".")[2] == "TYPE_CHECKING"
-    return isinstance(test, ast.Compare) and dotted(test.left) == "__name__"
+        return name in _TYPE_CHECKING
+    if not isinstance(test, ast.Compare) or dotted(test.left) != "__name__":
+        return False
+    script = [
+        isinstance(other, ast.Constant) and other.value == "__main__" for other in test.comparators
+    ]
+    return script == [True] and isinstance(test.ops[0], ast.Eq)
+
+
+def _computes_nothing(node: ast.AST) -> bool:
+    """Whether an expression can be left out: it binds no name, and calls nothing but what shows and counts."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await):
+            return False
+        if isinstance(part, ast.Call):
+            function = part.func
+            name = function.attr if isinstance(function, ast.Attribute) else dotted(function)
+            if name not in _SHOWS:
+                return False
+    return True
 
 
 def is_overload(node: ast.stmt) -> bool:
@@ -81,10 +114,11 @@ def _plain(statement: ast.stmt, kept: bool, in_class: bool) -> ast.stmt | None:
     if isinstance(statement, ast.Expr) and (_is_text(statement.value) or _is_log(statement.value)):
         return None
     if isinstance(statement, ast.Assign) and all(map(_is_doc, statement.targets)):
-        return None
+        return None if _computes_nothing(statement.value) else statement
     if is_overload(statement):
         return None
-    if isinstance(statement, ast.AnnAssign) and not (kept and in_class):
+    runs = isinstance(statement, ast.AnnAssign) and not _computes_nothing(statement.annotation)
+    if isinstance(statement, ast.AnnAssign) and not (kept and in_class) and not runs:
         if statement.value is None:
             return None
         return ast.copy_location(ast.Assign([statement.target], statement.value), statement)
@@ -95,10 +129,11 @@ def _drop_annotations(node: ast.AST, kept: bool) -> None:
     if kept:
         return
     if isinstance(node, ast.arg):
-        node.annotation = None
+        if node.annotation is not None and _computes_nothing(node.annotation):
+            node.annotation = None
         node.type_comment = None
-    elif isinstance(node, Function):
-        node.returns = None
+    elif isinstance(node, Function) and node.returns is not None:
+        node.returns = None if _computes_nothing(node.returns) else node.returns
 
 
 def _reads_annotations(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
@@ -122,7 +157,8 @@ def _is_text(value: ast.expr) -> bool:
 def _is_log(value: ast.expr) -> bool:
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
         return False
-    return value.func.attr in _LEVELS and _LOGGER.search(dotted(value.func.value) or "") is not None
+    logs = value.func.attr in _LEVELS and _LOGGER.search(dotted(value.func.value) or "") is not None
+    return logs and all(map(_computes_nothing, [*value.args, *value.keywords]))
 
 
 def _is_documentation(argument: ast.expr) -> bool:

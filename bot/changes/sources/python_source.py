@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 import sys
 import warnings
@@ -16,6 +17,11 @@ from bot.changes.sources.python_quiet import is_overload, never_runs, without_qu
 
 MODULE = "<module>"
 _OPERATOR = re.compile(r"__(?!slots|doc|module|all|metaclass|constants|annotations)[a-z]+__")
+_MAX_CONDITION = (
+    4000  # characters of a dumped condition; beyond, a digest stands for it in every definition
+)
+_CODING = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # https://peps.python.org/pep-0263/
+_PLAIN_CODING = re.compile(r"utf-?8(-sig|-unix|-dos|-mac)?|(us-?)?ascii", re.IGNORECASE)
 _Under = tuple[ast.AST, ...]
 """What a statement stands under: conditions, exceptions that were caught, context managers."""
 
@@ -52,6 +58,8 @@ def read_python(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
+        if _strange_coding(text):
+            return None
         return _Reader(file, module, compared, frozenset(tables)).read(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
@@ -82,7 +90,15 @@ def why_unreadable(text: str) -> str:
         return f"not {version}, line {error.lineno}: {error.msg} (Python 2, a later version, or broken)"
     except (ValueError, RecursionError, MemoryError) as error:
         return f"not {version}: {error or 'nested too deep'}"
-    return ""
+    coding = _strange_coding(text)
+    return f"written in {coding}: only UTF-8 is read" if coding else ""
+
+
+def _strange_coding(text: str) -> str:
+    """The encoding that a module declares, when it is not UTF-8: in ``unicode_escape`` a comment may hold code."""
+    lines = re.split(r"\r\n|\r|\n", text[:1000], maxsplit=2)[:2]
+    found = [match[1] for line in lines if (match := _CODING.match(line))]
+    return found[0] if found and not _PLAIN_CODING.fullmatch(found[0].replace("_", "-")) else ""
 
 
 class _Reader:
@@ -99,6 +115,8 @@ class _Reader:
         self.bases: list[tuple[str, tuple[str, ...]]] = []
         self.decorators: list[tuple[str, str, tuple[str, ...]]] = []
         self.attributes: list[tuple[str, str, str, int]] = []
+        self.codes: dict[tuple[int, ...], str] = {}
+        self.dumps: dict[int, str] = {}
         self.written: dict[str, ast.expr] = {}
         """Lists and dictionaries that the module writes out, by name."""
 
@@ -129,13 +147,35 @@ class _Reader:
         first = node.lineno
         if isinstance(node, Function | ast.ClassDef) and node.decorator_list:
             first = min(first, node.decorator_list[0].lineno)
-        code = self._code(parts)
+        code = self._code_of(parts)
         uses = names_read(parts)
         last = node.end_lineno or first
         self.definitions.append(Definition(self.file, name, kind, first, last, code, uses))
 
+    def _code_of(self, parts: list[ast.AST]) -> str:
+        """The code of a definition, made once where one statement is many: ``a = b = c = value``."""
+        if not self.compared:
+            return ""
+        key = tuple(map(id, parts))
+        if key not in self.codes:
+            self.codes = (
+                {key: "\n".join([ast.dump(parts[0]), self._code(parts[1:])])}
+                if parts
+                else {key: ""}
+            )
+        return self.codes[key]
+
     def _code(self, parts: Iterable[ast.AST]) -> str:
-        return "\n".join(map(ast.dump, parts)) if self.compared else ""
+        return "\n".join(map(self._condition, parts)) if self.compared else ""
+
+    def _condition(self, part: ast.AST) -> str:
+        """What stands for one thing that definitions share: itself, or a digest when it is long."""
+        if id(part) not in self.dumps:
+            dump = ast.dump(part)
+            if len(dump) > _MAX_CONDITION:
+                dump = hashlib.sha256(dump.encode(errors="surrogatepass")).hexdigest()
+            self.dumps[id(part)] = dump
+        return self.dumps[id(part)]
 
     def _statement(self, node: ast.stmt, under: _Under) -> None:
         if isinstance(node, Function) and node.name in self.tables:
@@ -212,7 +252,7 @@ class _Reader:
                 target = alias.name if alias.asname else local
                 self.imports.append((local, target))
             first, last = node.lineno, node.end_lineno or node.lineno
-            code = f"{local} = {target}\n{self._code(under)}"
+            code = f"{local} = {target} of {alias.name}\n{self._code(under)}"
             self.definitions.append(
                 Definition(self.file, local, "import", first, last, code, frozenset({target}))
             )
