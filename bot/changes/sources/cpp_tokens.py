@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -45,7 +46,7 @@ class TokenList:
     text: str
     values: list[str]
     kinds: list[str]
-    starts: list[int]
+    starts: array[int]
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -105,7 +106,7 @@ def token_list(text: str) -> TokenList:
     """Split source into tokens; every text has some, and no text fails."""
     values: list[str] = []
     kinds: list[str] = []
-    starts: list[int] = []
+    starts = array("I")  # a file of 16 MiB may have as many tokens
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or ""
         if kind == "space":

@@ -63,7 +63,7 @@ def _of_loop(loop: ast.For, bound: Bound) -> list[Made] | None:
             if some is None:
                 return None
             made += some
-        found += [Made(each.name, each.value, (row, *loop.body)) for each in made]
+        found += [Made(each.name, each.value, (row, loop.target, *loop.body)) for each in made]
         if len(found) > MAX_MADE:
             return None
     return found or None

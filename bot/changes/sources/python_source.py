@@ -115,8 +115,9 @@ class _Reader:
         self.bases: list[tuple[str, tuple[str, ...]]] = []
         self.decorators: list[tuple[str, str, tuple[str, ...]]] = []
         self.attributes: list[tuple[str, str, str, int]] = []
-        self.codes: dict[tuple[int, ...], str] = {}
-        self.dumps: dict[int, str] = {}
+        self.last: tuple[list[ast.AST], str, frozenset[str]] = ([], "", frozenset())
+        self.conditions: dict[int, tuple[ast.AST, str, frozenset[str]]] = {}
+        """What stands over definitions, by identity; the node is kept, so that no other gets its identity."""
         self.written: dict[str, ast.expr] = {}
         """Lists and dictionaries that the module writes out, by name."""
 
@@ -142,40 +143,42 @@ class _Reader:
             if name and isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
                 self.attributes.append((target.value.id, target.attr, name, node.lineno))
 
-    def _add(self, name: str, kind: DefinitionKind, node: ast.stmt, parts: list[ast.AST]) -> None:
-        """``parts`` are what the definition consists of: itself, and what it stands under."""
+    def _add(
+        self, name: str, kind: DefinitionKind, node: ast.stmt, parts: list[ast.AST], own: int = 1
+    ) -> None:
+        """``parts`` are what the definition consists of: the first ``own`` itself, then what it stands under."""
         first = node.lineno
         if isinstance(node, Function | ast.ClassDef) and node.decorator_list:
             first = min(first, node.decorator_list[0].lineno)
-        code = self._code_of(parts)
-        uses = names_read(parts)
+        code, uses = self._read(parts, own)
         last = node.end_lineno or first
         self.definitions.append(Definition(self.file, name, kind, first, last, code, uses))
 
-    def _code_of(self, parts: list[ast.AST]) -> str:
-        """The code of a definition, made once where one statement is many: ``a = b = c = value``."""
-        if not self.compared:
-            return ""
-        key = tuple(map(id, parts))
-        if key not in self.codes:
-            self.codes = (
-                {key: "\n".join([ast.dump(parts[0]), self._code(parts[1:])])}
-                if parts
-                else {key: ""}
-            )
-        return self.codes[key]
+    def _read(self, parts: list[ast.AST], own: int) -> tuple[str, frozenset[str]]:
+        """Code and names of a definition, read once where one statement is many: ``a = b = c = value``."""
+        last, code, uses = self.last
+        if len(last) == len(parts) and all(a is b for a, b in zip(last, parts, strict=True)):
+            return code, uses
+        shared = [self._condition(part) for part in parts[own:]]
+        dumped = [ast.dump(part) for part in parts[:own]] if self.compared else []
+        code = "\n".join([*dumped, *(code for code, _ in shared)]) if self.compared else ""
+        uses = names_read(parts[:own]).union(*(uses for _, uses in shared))
+        self.last = (parts, code, uses)
+        return code, uses
 
     def _code(self, parts: Iterable[ast.AST]) -> str:
-        return "\n".join(map(self._condition, parts)) if self.compared else ""
+        return "\n".join(self._condition(part)[0] for part in parts) if self.compared else ""
 
-    def _condition(self, part: ast.AST) -> str:
-        """What stands for one thing that definitions share: itself, or a digest when it is long."""
-        if id(part) not in self.dumps:
-            dump = ast.dump(part)
+    def _condition(self, part: ast.AST) -> tuple[str, frozenset[str]]:
+        """Code and names of what many definitions stand under; of what is very long a digest, and no names."""
+        if id(part) not in self.conditions:
+            dump, uses = ast.dump(part), names_read([part])
             if len(dump) > _MAX_CONDITION:
                 dump = hashlib.sha256(dump.encode(errors="surrogatepass")).hexdigest()
-            self.dumps[id(part)] = dump
-        return self.dumps[id(part)]
+                uses = frozenset[str]()
+            self.conditions[id(part)] = part, dump, uses
+        _, dump, uses = self.conditions[id(part)]
+        return dump, uses
 
     def _statement(self, node: ast.stmt, under: _Under) -> None:
         if isinstance(node, Function) and node.name in self.tables:
@@ -225,6 +228,7 @@ class _Reader:
 
     def _class(self, node: ast.ClassDef, under: _Under) -> None:
         rest: list[ast.AST] = [*node.bases, *node.keywords, *node.decorator_list, *under]
+        above: _Under = ()
         for statement, inner in _flattened(node.body):
             if isinstance(statement, Function):
                 name = f"{node.name}.{statement.name}"
@@ -234,9 +238,12 @@ class _Reader:
                     f"{node.name}.{operator}", "method", statement, [statement, *under, *inner]
                 )
             else:
-                rest += [statement, *inner]
+                if inner != above:  # said once for all that stand under it
+                    rest += [ast.Constant(len(inner)), *inner]
+                    above = inner
+                rest.append(statement)
         self.bases.append((node.name, tuple(filter(None, map(dotted, node.bases)))))
-        self._add(node.name, "class", node, rest)
+        self._add(node.name, "class", node, rest, len(rest))
 
     def _import(self, node: ast.Import | ast.ImportFrom, under: _Under) -> None:
         source = self._source(node) if isinstance(node, ast.ImportFrom) else ""

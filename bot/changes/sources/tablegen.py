@@ -5,8 +5,9 @@ The language: https://llvm.org/docs/TableGen/ProgRef.html.
 
 from __future__ import annotations
 
+import hashlib
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -26,6 +27,9 @@ _DOCUMENTATION: Final = re.compile(
 MNEMONIC: Final = re.compile(r'< "([^"]+)"')
 """The first string argument of a record's base in tokens: an op's type name."""
 MAX_NAME: Final = 80
+_MAX_SCOPES: Final = (
+    4000  # characters of nested scopes; beyond, a digest stands for them in each record
+)
 
 
 def read_tablegen(file: str, text: str) -> tuple[Definition, ...]:
@@ -52,12 +56,19 @@ def _without_blocks(text: str) -> tuple[str, list[tuple[int, str]]]:
     return _CODE_BLOCK.sub(blank, text), blocks
 
 
+def _capped(scopes: str) -> str:
+    if len(scopes) <= _MAX_SCOPES:
+        return scopes
+    return hashlib.sha256(scopes.encode(errors="replace")).hexdigest()
+
+
 class _Records:
     def __init__(self, file: str, tokens: TokenList, blocks: list[tuple[int, str]]) -> None:
         self.file = file
         self.tokens = tokens
         self.values = tokens.values
         self.blocks = [(place, code) for place, code in blocks if not self._documents(place)]
+        self.places = [place for place, _ in self.blocks]
 
     def _documents(self, place: int) -> bool:
         """Whether the code block that begins at a place is what ``summary`` or ``description`` says."""
@@ -65,14 +76,14 @@ class _Records:
         return self.values[max(0, token - 2) : token] in (["description", "="], ["summary", "="])
 
     def read(self) -> Iterator[Definition]:
-        scopes: list[str] = []  # "let x = 1 in" of each open scope, "" for other braces
+        scopes: list[str] = []  # of each open brace, "let x = 1 in" of it and those around it
         once: list[str] = []  # scopes without braces, of the next record alone
         token = 0
         while token < len(self.values):
             value = self.values[token]
             if value in _RECORDS:
                 end = self._end(token)
-                yield self._record(token, end, [*scopes, *once])
+                yield self._record(token, end, [*scopes[-1:], *once])
                 once.clear()
                 token = end
             elif value in _SCOPES:
@@ -80,7 +91,7 @@ class _Records:
                 once.append(" ".join(self.values[token:body]))
                 token = body
             elif value == "{":
-                scopes.append(" ".join(once))
+                scopes.append(_capped("\n".join(filter(None, [*scopes[-1:], " ".join(once)]))))
                 once.clear()
                 token += 1
             elif value == "}":
@@ -118,7 +129,8 @@ class _Records:
     def _record(self, first: int, end: int, scopes: list[str]) -> Definition:
         tokens = self.tokens.tokens(first, end)
         start, stop = self.tokens.starts[first], self.tokens.starts[end - 1]
-        blocks = [code for place, code in self.blocks if start <= place <= stop]
+        within = slice(bisect_left(self.places, start), bisect_right(self.places, stop))
+        blocks = [code for _, code in self.blocks[within]]
         code = _DOCUMENTATION.sub("", tokens.code)
         code = "\n".join([code, *blocks, *filter(None, scopes)])
         uses = tokens.names.union(*(tokenize(block).names for block in blocks))

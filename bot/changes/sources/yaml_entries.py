@@ -37,8 +37,9 @@ def read_entries(text: str) -> tuple[Entry, ...] | None:
         if not all(isinstance(root, yaml.SequenceNode) for root in roots):
             return None
         left = iter(range(MAX_NODES))
+        lines = text.count("\n") + 1
         return tuple(
-            Entry(cast("dict[str, Any]", value), node.start_mark.line + 1, _last_line(node) + 1)
+            Entry(cast("dict[str, Any]", value), *_lines(node, lines))
             for root in roots
             for node in root.value
             if isinstance(value := _plain(node, left), dict)
@@ -64,21 +65,39 @@ def _plain(node: yaml.Node, left: Iterator[int]) -> Any:
 def _plain_mapping(node: yaml.MappingNode, left: Iterator[int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     merged: list[Any] = []
+    written: dict[str, set[str]] = {}  # values of keys that are written more than once
+    numbers: dict[str, int] = {}
     for key_node, value_node in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
         key, value = str(_plain(key_node, left)), _plain(value_node, left)
         if key == "<<":
             merged += cast("list[Any]", value) if isinstance(value, list) else [value]
             continue
-        number = 1
-        unique = key
-        while unique in found and found[unique] != value:  # the same value twice says it once
+        if key not in found:
+            found[key] = value
+            continue
+        known = written.setdefault(key, {_text(found[key])})
+        if (text := _text(value)) in known:
+            continue  # the same value twice says it once
+        known.add(text)
+        number = numbers.get(key, 1) + 1
+        while f"{key}#{number}" in found:
             number += 1
-            unique = f"{key}#{number}"
-        found[unique] = value
+        numbers[key] = number
+        found[f"{key}#{number}"] = value
     for other in merged:
         if isinstance(other, dict):
             found = cast("dict[str, Any]", other) | found
     return found
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _lines(node: yaml.Node, lines: int) -> tuple[int, int]:
+    """First and last line; YAML also counts lone carriage returns, so that its numbers may lie beyond the text's."""
+    first = min(cast("yaml.Mark", node.start_mark).line + 1, lines)
+    return first, max(first, min(_last_line(node) + 1, lines))
 
 
 def _last_line(node: yaml.Node) -> int:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
 
+import pytest
+from git_repository import Files
+from test_python_changes import TREE
+
+from bot.changes.change import Changes
 from bot.changes.difference import difference
 from bot.changes.file_text import decode_text
 from bot.changes.sources.cpp_source import read_cpp
 from bot.changes.sources.python_source import read_python, why_unreadable
+from bot.changes.sources.tablegen import read_tablegen
+from bot.changes.sources.yaml_entries import read_entries
 
 
 def cpp_differs(old: str, new: str) -> bool:
@@ -132,3 +139,83 @@ def test_a_comment_that_an_encoding_makes_code_is_not_read(text: str) -> None:
 @pytest.mark.parametrize("coding", ["utf-8", "utf8", "UTF-8", "utf_8", "ascii", "us-ascii"])
 def test_utf8_is_read(coding: str) -> None:
     assert read_python("a.py", f"# -*- coding: {coding} -*-\nx = 1\n", "a") is not None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("class A:\n if a:\n  x = 1\n  y = 2\n", "class A:\n if a:\n  x = 1\n y = 2\n"),
+        ("class A:\n if a:\n  x = 1\n y = 2\n", "class A:\n x = 1\n if a:\n  y = 2\n"),
+    ],
+)
+def test_what_a_class_asks_is_part_of_it(old: str, new: str) -> None:
+    assert python_differs(old, new)
+
+
+def test_long_conditions_are_compared_and_said_once() -> None:
+    condition = " + ".join(f"a{number}" for number in range(500))
+    body = "".join(f"    x{number} = {number}\n" for number in range(2000))
+    found = read_python("a.py", f"if {condition}:\n{body}", "a")
+    assert found is not None
+    assert sum(len(each.code) for each in found.definitions) < 2_000_000
+    assert python_differs(f"if {condition}:\n{body}", f"if {condition} + b:\n{body}")
+
+
+def test_many_targets_of_one_value_share_its_code() -> None:
+    found = read_python("a.py", "a = " * 20_000 + "1", "a")
+    assert found is not None
+    assert len(found.definitions) == 20_000
+    assert len({id(each.code) for each in found.definitions}) == 1
+
+
+def test_nested_conditions_of_cpp_are_bounded() -> None:
+    text = "".join(f"#if A{n}\n#define B{n} 1\n" for n in range(3000))
+    found = read_cpp("a.cpp", text)
+    assert [each.name for each in found] == [f"B{n}" for n in range(3000)]
+    assert sum(len(each.code) for each in found) < 15_000_000
+    assert cpp_differs(text, text.replace("#if A0\n", "#if A\n"))
+
+
+def test_nested_scopes_of_tablegen_are_bounded() -> None:
+    text = "".join(f"let a{n}=1 in {{\n" for n in range(2000)) + "def B;\n" * 1000
+    found = read_tablegen("a.td", text)
+    assert len(found) == 1000
+    assert sum(len(each.code) for each in found) < 4_100_000  # without a bound 28 MB
+    changed = read_tablegen("a.td", text.replace("let a0=1", "let a0=2"))
+    assert difference(found, changed) != ([], [])
+
+
+def test_a_key_written_thousands_of_times() -> None:
+    entries = read_entries("- " + "".join(f"a: {n}\n  " for n in (1, 2, 1, 3, *range(4, 20_000))))
+    assert entries is not None
+    assert list(entries[0].values)[:3] == ["a", "a#2", "a#3"]
+    assert list(entries[0].values.values())[:3] == ["1", "2", "3"]
+    assert len(entries[0].values) == 19_999
+
+
+def test_a_source_that_gitattributes_calls_binary_is_read(
+    changes_of: Callable[[Files, Files], Changes],
+) -> None:
+    path = "torch/nn/functional.py"
+    before = {**TREE, path: "def f(x):\n    return x\n"}
+    edits = {path: "def f(x):\n    return -x\n", ".gitattributes": "*.py binary\n"}
+    changes = changes_of(before, edits)
+    assert [op.op for op in changes.ops] == ["nn.functional.f"]
+    assert changes.unmapped == ()
+
+
+def test_what_a_loop_over_rows_binds_is_part_of_them() -> None:
+    loop = 'for name, function in [("abs", f), ("acos", g)]:\n    setattr(Tensor, name, function)\n'
+    assert python_differs(loop, loop.replace("function in", "other in"))
+
+
+def test_an_entry_that_ends_with_an_alias_ends_on_its_own_line() -> None:
+    entries = read_entries("- &a\n  op: abs\n- op: acos\n- <<: *a")
+    assert entries is not None
+    assert [(each.first, each.last) for each in entries] == [(1, 2), (3, 3), (4, 4)]
+
+
+def test_lines_of_an_entry_lie_in_the_text() -> None:
+    entries = read_entries('- op: "\r\rabs"\n- op: acos')
+    assert entries is not None
+    assert [(each.first, each.last) for each in entries] == [(1, 2), (2, 2)]
