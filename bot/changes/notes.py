@@ -8,7 +8,7 @@ from typing import Final
 
 MAX_NAMED: Final = 20  # names in one note; the others are counted
 
-_NAME: Final = re.compile(r"\S*[\d_./\\]\S*")
+_NAME: Final = re.compile(r"(?<!\S)[^\s\d_./\\]*+[\d_./\\]\S*+")
 """What tells notes of one kind apart: paths, dotted and snake-case names, numbers."""
 
 

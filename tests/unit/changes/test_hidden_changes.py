@@ -11,6 +11,7 @@ from test_python_changes import TREE
 from bot.changes.change import Changes
 from bot.changes.difference import difference
 from bot.changes.file_text import decode_text
+from bot.changes.notes import merged
 from bot.changes.sources.cpp_source import read_cpp
 from bot.changes.sources.python_source import read_python, why_unreadable
 from bot.changes.sources.tablegen import read_tablegen
@@ -219,3 +220,8 @@ def test_lines_of_an_entry_lie_in_the_text() -> None:
     entries = read_entries('- op: "\r\rabs"\n- op: acos')
     assert entries is not None
     assert [(each.first, each.last) for each in entries] == [(1, 2), (2, 2)]
+
+
+def test_a_note_with_a_word_of_a_million_letters() -> None:
+    word = "a" * 1_000_000
+    assert merged([f"x_1: {word}", f"x_2: {word}"]) == (f"x_1, x_2: {word}",)
