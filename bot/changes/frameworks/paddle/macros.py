@@ -170,7 +170,7 @@ def _substituted(parameters: list[str], arguments: list[list[str]], body: list[s
         values["__VA_ARGS__"] = [t for i, a in enumerate(rest) for t in ([","] if i else []) + a]
     found: list[str] = []
     position = 0
-    while position < len(body):
+    while position < len(body) and len(found) <= MAX_TOKENS:
         token = body[position]
         following = body[position + 1] if position + 1 < len(body) else ""
         if token == "#" and following in values:
