@@ -240,3 +240,72 @@ def test_autotests_are_listed_and_documentation_is_quiet(changes_of: Run) -> Non
     changes = changes_of(TREE, edits)
     assert changes.tests == ("python/oneflow/test/modules/test_softplus.py",)
     assert (changes.ops, changes.unmapped) == ((), ())
+
+
+def test_a_constant_of_a_source_is_not_the_header_s_of_the_same_name(changes_of: Run) -> None:
+    header = "oneflow/core/cuda/elementwise.cuh"
+    gather = "oneflow/user/kernels/gather_kernel.cu"
+    other = "oneflow/user/kernels/softplus_kernel.cpp"
+    constant = f'#include "{header}"\nconstexpr int kSize = 1;\n'
+    tree: Tree = {
+        **TREE,
+        header: "#ifndef E_H_\n#define E_H_\nconstexpr int kSize = 256;\n#endif\n",
+        gather: constant + str(TREE[gather]).replace("x = 1", "x = kSize"),
+        other: f'#include "{header}"\n' + KERNEL.replace("Shared(1)", "Shared(kSize)"),
+    }
+    changes = changes_of(tree, {gather: str(tree[gather]).replace("kSize = 1;", "kSize = 2;")})
+    assert "oneflow._C.gather" in aliases(changes)
+    assert not aliases(changes) & SOFTPLUS
+
+
+@pytest.mark.parametrize(
+    ("built", "told"), [(("gather",), True), (("gather", "abs", "acos"), False)]
+)
+def test_another_functor_that_builds_an_op_is_told_when_it_builds_little_else(
+    changes_of: Run, built: tuple[str, ...], told: bool
+) -> None:
+    path, yaml = (
+        "oneflow/core/functional/impl/activation_functor.cpp",
+        "oneflow/core/functional/functional_api.yaml",
+    )
+    body = " ".join(f'OpBuilder("{name}").Build();' for name in built)
+    functor = f"class FusedLookFunctor {{ FusedLookFunctor() {{ {body} }} }};\nclass GatherFunctor"
+    added = (
+        'm.add_functor<impl::FusedLookFunctor>("FusedLook");\n  m.add_functor<impl::GatherFunctor>'
+    )
+    text = str(TREE[path]).replace("class GatherFunctor", functor)
+    entry = '\n- name: "fused_look"\n  signature: "Tensor (Tensor x) => FusedLook"\n  bind_python: True\n'
+    tree: Tree = {
+        **TREE,
+        path: text.replace("m.add_functor<impl::GatherFunctor>", added),
+        yaml: str(TREE[yaml]) + entry,
+    }
+    changes = changes_of(tree, edit("oneflow/user/kernels/gather_kernel.cu", "x = 1", "x = 2"))
+    how = {op.op: op.how for op in changes.ops}
+    assert how.get("oneflow._C.fused_look") == ("indirect" if told else None)
+
+
+@pytest.mark.parametrize(("file", "told"), [("global_cast.cpp", False), ("math_functor.cpp", True)])
+def test_what_places_a_tensor_is_a_tool_of_its_callers(
+    changes_of: Run, file: str, told: bool
+) -> None:
+    path, yaml = (
+        f"oneflow/core/functional/impl/{file}",
+        "oneflow/core/functional/functional_api.yaml",
+    )
+    activation = "oneflow/core/functional/impl/activation_functor.cpp"
+    caller = "class AbsFunctor { int F() { return functional::Spread(x); } "
+    tree: Tree = {
+        **TREE,
+        path: (
+            "namespace oneflow {\nclass SpreadFunctor { int F() { return 1; } };\n"
+            'ONEFLOW_FUNCTION_LIBRARY(m) {\n  m.add_functor<SpreadFunctor>("Spread");\n}\n}\n'
+        ),
+        activation: str(TREE[activation]).replace("class AbsFunctor { ", caller),
+        yaml: str(TREE[yaml])
+        + '\n- name: "spread"\n  signature: "Tensor (Tensor x) => Spread"\n  bind_python: True\n',
+    }
+    changes = changes_of(tree, {path: str(tree[path]).replace("return 1", "return 2")})
+    how = {op.op: op.how for op in changes.ops}
+    assert how["oneflow._C.spread"] == "direct"
+    assert how.get("abs") == ("indirect" if told else None)

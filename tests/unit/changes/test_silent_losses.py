@@ -117,16 +117,41 @@ def test_users_beyond_a_limit_are_said_to_be_left_out(changes_of: Run) -> None:
     assert noted(changes, "torch.nn.functional.softsign has 14 users in Python: not followed")
 
 
-def test_composites_of_a_public_op_are_said_to_be_left_out(changes_of: Run) -> None:
+def composites_of_softplus(changes_of: Run, *functors: str, public: tuple[str, ...]) -> Changes:
+    """A changed softplus that some functors call, of which some are functionals."""
     path = "oneflow/core/functional/impl/activation_functor.cpp"
-    text = str(ONEFLOW[path])
-    composite = text.replace(
-        "class GatherFunctor", "class MishFunctor { int F() { return functional::Softplus(x); } };\nclass GatherFunctor"
-    )  # fmt: skip
-    changed = composite.replace('("softplus").Build()', '("softplus").Input(1).Build()')
-    changes = changes_of({**ONEFLOW, path: composite}, {path: changed})
+    yaml = "oneflow/core/functional/functional_api.yaml"
+    text, entries = str(ONEFLOW[path]), str(ONEFLOW[yaml])
+    for name in functors:
+        body = "int F() { return functional::Softplus(x); }"
+        text = text.replace(
+            "class GatherFunctor", f"class {name}Functor {{ {body} }};\nclass GatherFunctor"
+        )
+    for name in public:
+        added = (
+            f'm.add_functor<impl::{name}Functor>("{name}");\n  m.add_functor<impl::GatherFunctor>'
+        )
+        text = text.replace("m.add_functor<impl::GatherFunctor>", added)
+        entries += f'\n- name: "{name.lower()}"\n  signature: "Tensor (Tensor x) => {name}"\n  bind_python: True\n'
+    changed = text.replace('("softplus").Build()', '("softplus").Input(1).Build()')
+    return changes_of({**ONEFLOW, path: text, yaml: entries}, {path: changed})
+
+
+def test_the_one_composite_of_a_public_op_is_indirect(changes_of: Run) -> None:
+    changes = composites_of_softplus(changes_of, "Mish", public=("Mish",))
+    found = {op.op: op.how for op in changes.ops}
+    assert found == {"nn.functional.softplus": "direct", "nn.functional.mish": "indirect"}
+
+
+def test_a_composite_that_is_not_public_is_no_op(changes_of: Run) -> None:
+    changes = composites_of_softplus(changes_of, "Mish", public=())
     assert ops(changes) == ["nn.functional.softplus"]
-    assert noted(changes, "1 composite that calls functional softplus in C++: not followed")
+
+
+def test_composites_of_a_public_op_are_said_to_be_left_out(changes_of: Run) -> None:
+    changes = composites_of_softplus(changes_of, "Mish", "Swish", public=("Mish", "Swish"))
+    assert ops(changes) == ["nn.functional.softplus"]
+    assert noted(changes, "2 composites that call functional softplus in C++: not followed")
 
 
 def test_composites_in_cpp_of_a_public_op_of_pytorch_too(changes_of: Run) -> None:

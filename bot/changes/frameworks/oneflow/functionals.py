@@ -31,6 +31,9 @@ _CALLED: Final = re.compile(r"\bfunctional :: (\w+)")
 _INTERNAL: Final = ("oneflow._C", "oneflow._oneflow_internal._C")
 """Two names of one module (python/oneflow/_C/__init__.py)."""
 
+PLACING: Final = ("global_cast.cpp", "consistent_cast.cpp")
+"""Files of the functors that place tensors (oneflow/core/functional/impl/)."""
+
 NUMBER_SLOTS: Final = {
     "nb_add": ("__add__", "__radd__"), "nb_sub": ("__sub__", "__rsub__"), "nb_mul": ("__mul__", "__rmul__"),
     "nb_fmod": ("__mod__",), "nb_pow": ("__pow__", "__rpow__"), "nb_negative": ("__neg__",),
@@ -168,7 +171,9 @@ class Functionals:
                 yield Edge(self.of.node(definition), step, direct=not aliases)
             elif not slots:
                 others.append(Edge(self.of.node(definition), step, direct=not aliases))
-        if len(others) > (1 if same or aliases else MAX_COMPOSITES):
+        has_own = same or bool(aliases)
+        places = has_own and bool(others) and any(self._places(functor) for functor in functors)
+        if places or len(others) > (1 if has_own else MAX_COMPOSITES):
             self.of.note(composites(len(others), f"functional {name} in Tensor methods"))
         else:
             yield from (replace(edge, direct=edge.direct and not same) for edge in others)
@@ -224,8 +229,10 @@ class Functionals:
                     found.setdefault(definition, functor)
         own = [d for d in found if (_same if public else alike)(d.name, name)]
         others = [d for d in found if d not in own]
+        # What else builds the op of a public functional's gradient is two shared steps away.
+        direct = not public or STEM.search(name) is not None
         for definition in own:
-            yield Edge(self.of.node(definition), _calls(definition, found[definition]))
+            yield Edge(self.of.node(definition), _calls(definition, found[definition]), direct)
         if public or own:
             yield from self._functor_composites(name, others, found)
         elif len(others) > MAX_INTERNAL_USERS:
@@ -238,14 +245,25 @@ class Functionals:
     def _functor_composites(
         self, name: str, others: list[Definition], calls: dict[Definition, str]
     ) -> Iterator[Edge]:
-        """The functor that alone calls a public functional; helpers and gradients are general users of it."""
+        """The functor that alone calls a public functional; helpers and gradients are general users of it.
+
+        What places a tensor is a tool of whoever calls it.
+        """
         functors = [d for d in others if d.kind == "class" and d.file in self.of.functors]
-        if len(functors) == 1:
+        if len(functors) == 1 and not self._places(calls[functors[0]]):
             step = _calls(functors[0], calls[functors[0]])
             yield Edge(self.of.node(functors[0]), step, direct=False)
-        left = len(others) - (len(functors) == 1)
-        if left:
-            self.of.note(composites(left, f"functional {name} in C++"))
+            others = [d for d in others if d is not functors[0]]
+        if others:
+            self.of.note(composites(len(others), f"functional {name} in C++"))
+
+    def _places(self, functor: str) -> bool:
+        """Whether a functor hands tensors between ranks: any op may call it, and it computes nothing of theirs."""
+        casts = tuple(path for path in self.of.functors if path.endswith(PLACING))
+        return any(
+            definition.kind == "entry" and "add_functor" in definition.uses
+            for definition in self.of.cpp.naming(functor, casts)
+        )
 
 
 def _calls(definition: Definition, functor: str) -> str:

@@ -13,6 +13,7 @@ from bot.changes.frameworks.oneflow.tree import (
     FEW_USERS,
     OneFlowTree,
     alike,
+    composites,
     general_tool,
     plain,
 )
@@ -23,6 +24,7 @@ from bot.changes.sources.tablegen import MNEMONIC
 _REPLACED: Final = re.compile(
     r'op_type_name \( \) = ?= "(\w+)"|IsUserOpWithTypeName \( [^"]*, "(\w+)"'
 )
+MAX_BUILT: Final = 2  # op types of a functor that is told as another form of one of them
 _MIN_WORD: Final = 5  # letters of a word that tells what an op is about
 
 
@@ -53,7 +55,11 @@ class OpTypes:
             yield Edge(Node("op type", stem), f"{op_type} is the gradient of {stem}, by name")
 
     def _built(self, op_type: str) -> Iterator[Edge]:
-        """Functors and gradient functions that build an op of the type: its own ones, and one other."""
+        """Functors and gradient functions that build an op of the type: its own ones, and one other.
+
+        The other is told when the op is most of what it builds (``cross_entropy``: ``log_softmax`` and ``nll``); a fused op's
+        fallback, built of many, is tested by itself.
+        """
         builders: list[Definition] = []
         listed = False
         for definition in self.of.cpp.naming(op_type, self.of.functors + self.of.gradients):
@@ -71,6 +77,10 @@ class OpTypes:
         others = {d.name for d in builders} - own
         for definition in builders:
             if definition.name not in own and (listed or (own and len(others) > 1)):
+                continue
+            built = self.of.declared.op_types.intersection(tokenize(definition.code).texts)
+            if definition.name not in own and len(built) > MAX_BUILT:
+                self.of.note(composites(1, f"op {op_type} among many"))
                 continue
             step = f"{definition.place} builds op {op_type}"
             yield Edge(self.of.node(definition), step, definition.name in own)

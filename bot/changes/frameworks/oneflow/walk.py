@@ -129,14 +129,15 @@ class OneFlowReader:
         if len(name) < 3:
             self.of.note(f"{definition.place}: users of so short a name are not looked for")
             return
+        naming = list(self.of.cpp.users(name, definition.file, definition))
+        if not naming:
+            return
         # functional::Slice is not the class Slice of a gradient file.
         view = definition.file.startswith(VIEWS) and definition.kind == "function"
         before = "view :: " if view else r"(?<!functional :: )\b"
         word = re.compile(rf"{before}{re.escape(name)}\b")
         changed = changed_members(definition)
-        users = [
-            u for u in self.of.cpp.users(name, definition.file, definition) if word.search(u.code)
-        ]
+        users = [user for user in naming if word.search(user.code)]
         users = _calling(users, name, definition) or users
         if changed is not None:
             users = [
@@ -174,7 +175,9 @@ class OneFlowReader:
             p for p in cpp.scope(name, definition.file) if PurePosixPath(p).suffix in HEADERS
         ]
         # Top-level declarations begin at a line's first character; members of classes are indented.
-        declared = re.compile(rf"^[^\s/*].*\b{re.escape(name)}\b", re.MULTILINE)
+        # A header's constant of the same name is another one: a source's own is not to be seen elsewhere.
+        before = r"extern\b" if definition.kind == "assignment" else r"[^\s/*]"
+        declared = re.compile(rf"^{before}.*\b{re.escape(name)}\b", re.MULTILINE)
         return any(declared.search(self.of.tree.text(header) or "") for header in headers)
 
 
