@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -38,6 +39,7 @@ QUIET_ROLES = {
     "stub": "signatures for type checkers",
 }  # fmt: skip
 _CHANGES: Final = TypeAdapter(Changes)
+MAX_OF_ONE_NAME: Final = 256  # changed functions of one name in one file that are followed
 
 
 def find_changes(
@@ -205,6 +207,7 @@ class _Search:
         head = self._side(self.sides.head)
         base: _Side | None = None
         for change in changes:
+            self._leave_out_repeated(change)
             names_removed = {d.name for d in change.removed}
             names_added = {d.name for d in change.added}
             for definition in with_before(change):
@@ -215,6 +218,22 @@ class _Search:
             for definition in gone:
                 assert base is not None
                 self._walk(change, definition, base, True)
+
+    def _leave_out_repeated(self, change: FileChange) -> None:
+        """Of changed functions of one name in one file the first ones are followed: they have the same users."""
+        for side in (change.removed, change.added):
+            seen: Counter[str] = Counter()
+            kept: list[Definition] = []
+            for definition in side:
+                seen[definition.name] += definition.kind in ("function", "method")
+                if seen[definition.name] <= MAX_OF_ONE_NAME or definition.kind == "statement":
+                    kept.append(definition)
+            for name, count in seen.items():
+                if count > MAX_OF_ONE_NAME:
+                    change.reasons.append(
+                        f"{name}: {count} changed definitions of this name; the first {MAX_OF_ONE_NAME} were followed"
+                    )
+            side[:] = kept
 
     def _side(self, tree: Tree) -> _Side:
         reader = self.rules.reader(tree, self.notes.append)

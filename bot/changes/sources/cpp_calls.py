@@ -37,6 +37,10 @@ _QUALIFIERS: Final = frozenset(
 )
 
 
+MAX_OVERLOADS: Final = 256
+"""Of more definitions of one name none is ruled out: each is compared with each other."""
+
+
 @dataclass(frozen=True)
 class Signature:
     """How many arguments a function takes at least and (None: without end) at most, and which arithmetic type each
@@ -71,11 +75,13 @@ def users_of_overload(
 ) -> tuple[Definition, ...]:
     """Those of the definitions that name a function which may call just this overload of it.
 
-    All of them when there is no other overload among them, or when the change is no function of that name.
+    All of them when there is no other overload among them, or too many, or when the change is no function of that name.
     """
     own = [d for d in naming if d.name in (name, changed.name) and d.kind in _CALLED]
     mine = set(map(id, own))
     users = [d for d in naming if id(d) not in mine]
+    if len(own) > MAX_OVERLOADS:
+        return tuple(users)
     called = signature(changed)
     others = {signature(d) for d in own if d.kind == "function" and d.name == changed.name} - {
         called
