@@ -13,7 +13,10 @@ from bot.changes.frameworks.paddle.tables import Names, paddle_tables
 
 MAX_DEPTH: Final = 8
 MAX_TOKENS: Final = 20_000
-"""Beyond this a macro is a generator, not a registration."""
+"""Beyond this a macro is a generator, not a registration. As many macros are replaced for one call."""
+
+MAX_KEPT: Final = 4096
+"""Calls whose written-out form is remembered."""
 
 _TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|\S+')
 _MACRO_NAME: Final = re.compile(r"_*[A-Z][A-Z0-9_]+")
@@ -72,11 +75,11 @@ class MacroCalls:
     def __init__(self, find: FindMacro) -> None:
         self._find = find
         self._registrars = paddle_tables().names_of
-        self.written_out = lru_cache(maxsize=None)(self._written_out)
+        self.written_out = lru_cache(maxsize=MAX_KEPT)(self._written_out)
 
     def _written_out(self, code: str, path: str) -> WrittenOut:
         tokens: list[str] = _TOKEN.findall(without_condition(code))
-        text = " ".join(self._expand(tokens, path, 0))
+        text = " ".join(self._expand(tokens, path, 0, iter(range(MAX_TOKENS))))
         registered = dict.fromkeys(self._registered(_TOKEN.findall(text)))
         defined = dict.fromkeys((*_FUNCTION.findall(text), *_CLASS.findall(text)))
         return WrittenOut(tuple(registered), tuple(defined))
@@ -96,7 +99,8 @@ class MacroCalls:
                 )
                 yield Registered(names, written, subjects)
 
-    def _expand(self, tokens: list[str], path: str, depth: int) -> list[str]:
+    def _expand(self, tokens: list[str], path: str, depth: int, left: Iterator[int]) -> list[str]:
+        """Tokens with their macros replaced, while ``left`` has an item for each: macros that write nothing end too."""
         found: list[str] = []
         position = 0
         while position < len(tokens):
@@ -113,8 +117,10 @@ class MacroCalls:
                     found.append(token)
                     continue
                 arguments, position = _arguments(tokens, position)
+            if next(left, None) is None:
+                break
             replaced = _substituted(parameters or [], arguments, body)
-            found += self._expand(replaced, path, depth + 1)
+            found += self._expand(replaced, path, depth + 1, left)
             if len(found) > MAX_TOKENS:
                 break
         return found

@@ -24,16 +24,17 @@ def expanded(cpp: CppIndex, definition: Definition) -> str:
 
 def _expanded(cpp: CppIndex, file: str, code: str, depth: int) -> str:
     pieces: list[str] = []
-    position = 0
+    position = length = 0
     for match in _CALL.finditer(code):
         known = match.start() < position or _KEPT.fullmatch(match[1])
         macro = None if known else cpp.macro(match[1], file)
-        if macro is None or depth >= MAX_DEPTH or sum(map(len, pieces)) > MAX_LENGTH:
+        if macro is None or depth >= MAX_DEPTH or length > MAX_LENGTH:
             continue
         body = substituted(macro.code, split_arguments(code, match.end()))
         if body:
             end = closing(code, match.end())
             pieces += [code[position : match.start()], _expanded(cpp, file, body, depth + 1)]
+            length += len(pieces[-2]) + len(pieces[-1])
             position = end
     return "".join([*pieces, code[position:]])
 
