@@ -28,10 +28,11 @@ class _File(BaseModel):
 
 
 def defaults_of(framework: str) -> FrameworkDefaults:
-    """A framework's defaults. Raises OpDiffError when there are none: then the user must say."""
+    """A framework's defaults. Raises OpDiffError when there are none: then the user must say, or only read."""
     known = _File.model_validate(yaml.safe_load(FILE.read_text(encoding="utf-8"))).frameworks
     if framework not in known:
         raise OpDiffError(
-            f"no default baseline and peers for {framework!r}: give --baseline and --peer"
+            f"no default baseline and peers for {framework!r}, only for {', '.join(known)}: give --baseline and --peer, "
+            "or see which ops the diff changes, without running them, with `opdiff changes`"
         )
     return known[framework]

@@ -19,6 +19,7 @@ from bot.changes.sources.tablegen import read_tablegen
 OPS_TD: Final = "src/core/include/megbrain/ir/ops.td"
 OPERATOR_HEADERS: Final = "dnn/include/megdnn/oprs/"
 WRAPPER_HEADERS: Final = "src/opr/include/megbrain/opr/"
+MAX_KEPT: Final = 4096  # folders and files whose answers are remembered
 
 _REGISTERED: Final = re.compile(
     r"\bOP_TRAIT_REG\s*\(\s*(\w+)\s*,\s*[\w:]+(?:\s*,\s*(?:mgb::)?(?:opr::)?([\w:<>]+))?"
@@ -103,8 +104,8 @@ class MegEngineDeclared:
     def __init__(self, tree: Tree, cpp_paths: tuple[str, ...]) -> None:
         self._tree = tree
         self._cpp_paths = cpp_paths
-        self.folder_operators = lru_cache(maxsize=None)(self._folder_operators)
-        self.registrations = lru_cache(maxsize=None)(self._registrations)
+        self.folder_operators = lru_cache(maxsize=MAX_KEPT)(self._folder_operators)
+        self.registrations = lru_cache(maxsize=MAX_KEPT)(self._registrations)
 
     @cached_property
     def records(self) -> tuple[Definition, ...]:

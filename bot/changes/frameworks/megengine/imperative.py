@@ -15,6 +15,7 @@ from bot.changes.index.tree import Tree
 
 OPS: Final = "imperative/src/impl/ops/"
 BINDINGS: Final = "imperative/python/src/"
+MAX_KEPT: Final = 4096  # files whose answers are remembered
 MAX_LOCAL_STEPS: Final = 60
 MAX_CASTS: Final = 3
 """A definition that tells more OpDefs than this apart is a stage that every op goes through."""
@@ -45,7 +46,7 @@ class MegEngineImperative:
         self._declared = declared
         self._binding_paths = tuple(p for p in cpp.paths if p.startswith(BINDINGS))
         self._op_paths = tuple(p for p in cpp.paths if p.startswith(OPS))
-        self._blocks = lru_cache(maxsize=None)(self._read_blocks)
+        self._blocks = lru_cache(maxsize=MAX_KEPT)(self._read_blocks)
         self._methods = cache(self._read_methods)
         self._tensor_methods = cache(self._read_tensor_methods)
 

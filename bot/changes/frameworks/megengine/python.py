@@ -40,6 +40,7 @@ _OPERATOR: Final = re.compile(r"__(?:r|i)?(\w+)__$")
 
 FEW_USERS: Final = 3
 MAX_OTHER_USERS: Final = 12
+MAX_KEPT: Final = 4096  # operators whose answers are remembered
 
 
 class MegEnginePython:
@@ -50,7 +51,7 @@ class MegEnginePython:
         self.modes = modes
         self.index = walk.index
         self.note = note
-        self.carriers = lru_cache(maxsize=None)(self._carriers)
+        self.carriers = lru_cache(maxsize=MAX_KEPT)(self._carriers)
 
     # From OpDefs, bindings and modes to definitions
 
