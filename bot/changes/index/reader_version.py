@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
-_LIBRARIES: Final = ("tree-sitter", "tree-sitter-cpp", "pyyaml", "numpy", "unidiff")
+_LIBRARIES: Final = ("pyyaml", "numpy", "unidiff")
 _KINDS: Final = (".py", ".yml", ".yaml", ".json")
 
 
