@@ -80,7 +80,12 @@ class _Cutter:
             value = self.values[token]
             if value == "#" and self._begins_line(token):
                 after = self.tokens.line_end(token)
-                if self._value(token + 1) == "define" and not self._is_guard(token, after):
+                named = min(after, self.end) > token + 2  # a bare ``#define`` is no macro
+                if (
+                    named
+                    and self._value(token + 1) == "define"
+                    and not self._is_guard(token, after)
+                ):
                     yield Piece(
                         token, min(after, self.end), min(after, self.end), self._condition(), True
                     )

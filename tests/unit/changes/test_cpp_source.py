@@ -214,3 +214,8 @@ def test_errors_count_as_code() -> None:
         ('CHECK(x) << "a";', 'CHECK(x) << "b";'),
     ):
         assert code_of(f"void f() {{ {old} }}") != code_of(f"void f() {{ {new} }}")
+
+
+def test_a_define_without_a_name_is_no_macro() -> None:
+    assert named("#ifndef A_H_\n#define") == []
+    assert named("#define\nint f() { return 1; }") == ["function f"]
