@@ -9,6 +9,9 @@ that holds commits; a row is run on the first that has its commits. Nothing is c
 A labelled group is found if any of its aliases is predicted, directly or indirectly. A predicted op is a false
 alarm if none of its aliases is in the labelled groups or the indirect list; indirect predictions of rows labelled
 "many" are not judged.
+
+A quiet row is one whose labels name no op at all, direct or indirect (documentation, CI, tests, renames, licences,
+comments, code that is no op's): it is broken by one direct op.
 """
 
 from __future__ import annotations
@@ -27,9 +30,6 @@ from bot.changes.change import Changes
 from bot.changes.changeset import ChangesError
 from bot.changes.find import find_changes
 from bot.changes.git_changeset import GitChangeSet
-
-# Kinds whose rows must give no direct op, when they have no labelled group.
-QUIET_KINDS = {"docs_ci_only", "tests_only"}
 
 
 @dataclass
@@ -88,7 +88,7 @@ def judge(row: dict[str, Any], changes: Changes, tally: Tally) -> list[str]:
     if not many and groups:
         labelled = len(groups) + len(set(row["indirect"]) - {a for x in groups.values() for a in x})
         tally.sizes.append(len(changes.ops) / labelled)
-    if not groups and row["kind"] in QUIET_KINDS:
+    if not groups and not row["indirect"]:
         tally.quiet += 1
         tally.quiet_broken += any(op.how == "direct" for op in changes.ops)
     return said

@@ -28,9 +28,8 @@ from bot.changes.git_changeset import GitChangeSet
 from bot.changes.index.store import IndexStore
 
 FILES_PER_OP = 5
-FILLER = (
-    24  # functions that no one else calls in each file, so that files have the size of real ones
-)
+# Functions that no one else calls in each file, so that files have the size of real ones.
+FILLER = 24
 
 
 def read_once(
