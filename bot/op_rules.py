@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from bot.changes.change import ChangedLines, ChangedOp, Changes
+from bot.changes.change import MAX_RUNS_PER_OP, ChangedLines, ChangedOp, Changes, runs_of
 from bot.changes.changeset import ChangedFile
 from bot.changes.file_text import printable_path
 from bot.config import CONFIG_PATH, OpRule
@@ -18,7 +18,6 @@ from bot.programs.op_index import UnknownOpError
 from bot.shards.costs import known_op
 
 STATED: Final = f"stated in {CONFIG_PATH}"
-MAX_LINES_PER_OP: Final = 100
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,199}", re.ASCII)
 
 
@@ -115,7 +114,7 @@ def _stated_op(op: str, stated: _Stated) -> ChangedOp:
         how="direct",
         aliases=(stated.name,),
         path=tuple(f"{printable_path(f.path)} changes {op}, as {STATED}" for f in stated.files),
-        lines=tuple(lines)[:MAX_LINES_PER_OP],
+        lines=tuple(lines)[:MAX_RUNS_PER_OP],
         in_python=all(file.path.endswith(".py") for file in stated.files),
     )
 
@@ -124,13 +123,7 @@ def _lines(file: ChangedFile) -> list[ChangedLines]:
     """The changed lines of a file on the head side, as runs."""
     if file.new is None:
         return []
-    runs: list[ChangedLines] = []
-    for line in file.new_lines:
-        if runs and runs[-1].last == line - 1:
-            runs[-1] = replace(runs[-1], last=line)
-        else:
-            runs.append(ChangedLines(printable_path(file.new), line, line))
-    return runs
+    return runs_of(printable_path(file.new), file.new_lines)
 
 
 def _sorted(ops: Sequence[ChangedOp]) -> tuple[ChangedOp, ...]:

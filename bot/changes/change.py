@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 How = Literal["direct", "indirect"]
+
+MAX_RUNS_PER_OP: Final = 100  # of changed lines; the first ones are kept
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,17 @@ class ChangedLines:
     file: str
     first: int
     last: int
+
+
+def runs_of(file: str, lines: Iterable[int]) -> list[ChangedLines]:
+    """Line numbers of a file, in order, as runs of neighbours."""
+    runs: list[ChangedLines] = []
+    for line in lines:
+        if runs and runs[-1].last == line - 1:
+            runs[-1] = ChangedLines(file, runs[-1].first, line)
+        else:
+            runs.append(ChangedLines(file, line, line))
+    return runs
 
 
 @dataclass(frozen=True)

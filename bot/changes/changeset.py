@@ -34,6 +34,11 @@ class ChangeSet(Protocol):
         """Every changed file."""
         ...
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader of the changes should know of how the diff was read, in one line each."""
+        ...
+
     def base_text(self, path: str) -> str | None:
         """The text of a file at the base, or None when it is not there or not text."""
         ...
@@ -61,6 +66,16 @@ class NamedContents(Protocol):
 
     def head_texts(self, paths: Sequence[str]) -> Iterable[tuple[str, str | None]]:
         """Each path with its text at the head, in any order."""
+        ...
+
+
+@runtime_checkable
+class NamedDiff(Protocol):
+    """A ChangeSet whose name says all of it: results of the same code for the same name are the same."""
+
+    @property
+    def identity(self) -> str:
+        """The name of the diff."""
         ...
 
 

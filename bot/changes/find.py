@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import TypeAdapter, ValidationError
 
 from bot.changes.change import Changes, Unmapped
-from bot.changes.changeset import ChangedFile, ChangesError, ChangeSet
+from bot.changes.changeset import ChangedFile, ChangesError, ChangeSet, NamedDiff
 from bot.changes.definition import Definition
 from bot.changes.difference import (
     FileChange,
@@ -71,11 +71,10 @@ def find_changes(
 
 def _key(changeset: ChangeSet, framework: str | None) -> bytes | None:
     """The key of an answer; None for a diff without a name, as that of a folder which may change."""
-    identity = getattr(changeset, "identity", None)
-    if not isinstance(identity, str):
+    if not isinstance(changeset, NamedDiff):
         return None
     section = Section("changes", version_of("bot.changes", "bot.programs"))
-    return section.key(identity, framework or "", *getattr(changeset, "notes", ()))
+    return section.key(changeset.identity, framework or "", *changeset.notes)
 
 
 def _known(data: bytes | None) -> Changes | None:
@@ -138,7 +137,7 @@ class _Search:
         self.sides = sides
         self.rules = rules
         self.group = group
-        self.notes: list[str] = list(getattr(changeset, "notes", ()))
+        self.notes: list[str] = list(changeset.notes)
         self.unmapped: list[Unmapped] = []
         self.tests: list[str] = []
         self.found = FoundOps()

@@ -7,13 +7,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
-from bot.changes.change import ChangedLines, ChangedOp
+from bot.changes.change import MAX_RUNS_PER_OP, ChangedLines, ChangedOp, runs_of
 from bot.changes.changeset import ChangedFile
 from bot.changes.definition import Definition
 from bot.changes.file_text import printable_path
 from bot.changes.graph import Reached
 
-MAX_LINES_PER_OP: Final = 100
 MAX_INDIRECT_OPS: Final = 60
 """Ops that one diff reaches through shared code only: beyond so many the nearest stay (shortest path, then name)."""
 
@@ -71,7 +70,7 @@ def _op(op: str, ways: list[Found]) -> ChangedOp:
         how="indirect" if best.indirect else "direct",
         aliases=tuple(aliases),
         path=tuple(printable_path(step) for step in best.path),
-        lines=tuple(lines)[:MAX_LINES_PER_OP],
+        lines=tuple(lines)[:MAX_RUNS_PER_OP],
         in_python=all(way.definition.file.endswith(".py") for way in ways),
     )
 
@@ -80,11 +79,6 @@ def _lines(definition: Definition, file: ChangedFile) -> list[ChangedLines]:
     """The changed lines of a definition on the head side, as runs."""
     if definition.file != file.new:
         return []
-    runs: list[ChangedLines] = []
     start = bisect_left(file.new_lines, definition.first)
-    for line in file.new_lines[start : bisect_right(file.new_lines, definition.last)]:
-        if runs and runs[-1].last == line - 1:
-            runs[-1] = ChangedLines(runs[-1].file, runs[-1].first, line)
-        else:
-            runs.append(ChangedLines(printable_path(definition.file), line, line))
-    return runs
+    within = file.new_lines[start : bisect_right(file.new_lines, definition.last)]
+    return runs_of(printable_path(definition.file), within)

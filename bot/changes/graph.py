@@ -11,7 +11,7 @@ from bot.changes.definition import Definition
 from bot.changes.index.bounded import Bounded
 
 MAX_FAN_OUT: Final = 40  # users of one symbol that are followed
-MAX_NODES: Final = 3000  # nodes visited from one set of changes
+MAX_NODES: Final = 3000  # nodes visited from one changed definition
 MAX_NODES_IN_ALL: Final = 300_000  # nodes visited from all changes of a diff together
 MAX_REMEMBERED: Final = 50_000  # nodes whose edges are kept for the next walk
 MAX_INDIRECT: Final = 1  # indirect edges in one path: beyond the first, nothing is shown any more
@@ -53,7 +53,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Walk:
-    """What was reached from each start, and what was left out."""
+    """What was reached from one start, and what was left out."""
 
     reached: tuple[Reached, ...]
     notes: tuple[str, ...]
@@ -101,7 +101,8 @@ def walk(start: Node, first_step: str, successors: Successors) -> Walk:
             if cost[0] > MAX_INDIRECT:
                 cut.add(edge.target)
                 continue
-            if cost >= best.get(edge.target, (99, 0)):
+            known = best.get(edge.target)
+            if known is not None and cost >= known:
                 continue
             best[edge.target] = cost
             counter += 1

@@ -117,7 +117,7 @@ def token_list(text: str) -> TokenList:
     return TokenList(text, values, kinds, starts)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=1024)  # pieces of source; a diff of a real framework asks for about a hundred
 def tokenize(source: str) -> Tokens:
     """The tokens of one piece of source."""
     found = token_list(source)

@@ -17,9 +17,8 @@ from bot.changes.sources.python_quiet import is_overload, never_runs, without_qu
 
 MODULE = "<module>"
 _OPERATOR = re.compile(r"__(?!slots|doc|module|all|metaclass|constants|annotations)[a-z]+__")
-_MAX_CONDITION = (
-    4000  # characters of a dumped condition; beyond, a digest stands for it in every definition
-)
+_MAX_CONDITION = 4000
+"""Characters of a dumped condition; beyond, a digest stands for it in every definition."""
 _CODING = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # https://peps.python.org/pep-0263/
 _PLAIN_CODING = re.compile(r"utf-?8(-sig|-unix|-dos|-mac)?|(us-?)?ascii", re.IGNORECASE)
 _Under = tuple[ast.AST, ...]

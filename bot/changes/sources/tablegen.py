@@ -27,9 +27,8 @@ _DOCUMENTATION: Final = re.compile(
 MNEMONIC: Final = re.compile(r'< "([^"]+)"')
 """The first string argument of a record's base in tokens: an op's type name."""
 MAX_NAME: Final = 80
-_MAX_SCOPES: Final = (
-    4000  # characters of nested scopes; beyond, a digest stands for them in each record
-)
+_MAX_SCOPES: Final = 4000
+"""Characters of nested scopes; beyond, a digest stands for them in each record."""
 
 
 def read_tablegen(file: str, text: str) -> tuple[Definition, ...]:

@@ -74,12 +74,16 @@ def named(text: str) -> list[str]:
          ["function f", "function g"]),
         ("int f() {\n#if A\n  return 1;\n}\n#else\n  return 2;\n}\n#endif\nint g() { return 1; }",
          ["function f", "function g"]),
-        ("@implementation K\n- (void)run:(int)a { go(); }\n@end\nint g() { return 1; }", None),
         ("\tint f()\n\t{\n\t\treturn 1;\n\t}", ["function f"]),
     ],
 )  # fmt: skip
-def test_kinds_and_names(text: str, expected: list[str] | None) -> None:
-    assert expected is None or named(text) == expected
+def test_kinds_and_names(text: str, expected: list[str]) -> None:
+    assert named(text) == expected
+
+
+def test_what_is_not_cpp_does_not_move_the_borders_of_what_follows() -> None:
+    method = "@implementation K\n- (void)run:(int)a { go(); }\n@end\n"
+    assert named(method + "int g() { return 1; }")[-1] == "function g"
 
 
 def test_tables_are_read_row_by_row_with_what_stands_before_them() -> None:
