@@ -260,10 +260,8 @@ class _Search:
         for reached in done.reached:
             op = canonical_op(reached.op or reached.name, self.rules.name, self.group)
             self.found.add(op, Found(reached, definition, change.file))
-        unused = definition.kind in ("alias", "declaration") and not [
-            *side.reader.successors(start)
-        ]
-        if done.reached or unused:
+        may_be_unused = definition.kind in ("alias", "declaration")
+        if done.reached or (may_be_unused and not any(True for _ in side.reader.successors(start))):
             change.reached += 1
         else:
             change.reasons.append(

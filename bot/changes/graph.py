@@ -31,6 +31,13 @@ class Node:
     op: str = field(default="", compare=False)
 
 
+def cpp_node(definition: Definition, *, by_line: bool = False) -> Node:
+    """The node of a C++ definition; what has no name of its own, or is asked for ``by_line``, is told apart by its line."""
+    alone = definition.kind in ("statement", "entry", "macro") or not definition.name
+    name = f"{definition.name}@{definition.first}" if alone or by_line else definition.name
+    return Node("cpp", name, definition.file, definition)
+
+
 @dataclass(frozen=True)
 class Edge:
     """``step`` is one line for the report: why a change of the source changes the target."""

@@ -6,13 +6,12 @@ there and needs no code here.
 
 from __future__ import annotations
 
-import importlib.resources
 from collections.abc import Callable, Iterator
 from functools import cache
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
+from bot.changes.table_file import read_table
 from bot.programs.op_groups import group_of
 
 OpGroup = Callable[[str], str]
@@ -52,13 +51,13 @@ class _File(RootModel[dict[str, FrameworkNames]]):
 @cache
 def torch_names() -> frozenset[str]:
     """The public callables of PyTorch, without ``torch.``."""
-    return TorchNames.model_validate(_load("torch_names.yml")).names
+    return read_table("bot.changes", "torch_names.yml", TorchNames).names
 
 
 @cache
 def framework_names(framework: str) -> FrameworkNames:
     """A framework's rows; none for one that calls everything as PyTorch does."""
-    file = _File.model_validate(_load("framework_names.yml"))
+    file = read_table("bot.changes", "framework_names.yml", _File)
     return file.root.get(framework, FrameworkNames(source="no rows"))
 
 
@@ -93,8 +92,3 @@ def _spellings(name: str, rows: FrameworkNames) -> Iterator[str]:
     for spelled in names:
         yield spelled
         yield f"nn.functional.{spelled}"
-
-
-def _load(name: str) -> object:
-    text = importlib.resources.files("bot.changes").joinpath(name).read_text("utf-8")
-    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))

@@ -32,6 +32,11 @@ _TEST: Final = re.compile(
 )
 
 
+def is_cpp(path: str) -> bool:
+    """Whether a file is C++, CUDA or the like by its suffix."""
+    return "." + path.rpartition(".")[2] in CPP_SUFFIXES
+
+
 def shared_role(path: str) -> Role:
     """The role that a path has in every framework."""
     pure = PurePosixPath(path)

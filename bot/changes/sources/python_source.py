@@ -100,6 +100,16 @@ def _strange_coding(text: str) -> str:
     return found[0] if found and not _PLAIN_CODING.fullmatch(found[0].replace("_", "-")) else ""
 
 
+def python_definitions(
+    path: str, text: str, roots: Iterable[str] = (), tables: Collection[str] = ()
+) -> tuple[Definition, ...] | None:
+    """The definitions of a module, to be compared; None when it cannot be read. ``roots`` are folders before the package."""
+    inner = next((path.removeprefix(root) for root in roots if path.startswith(root)), path)
+    module = inner.rsplit(".", 1)[0].replace("/", ".")
+    file = read_python(path, text, module, tables=tables)
+    return None if file is None else file.definitions
+
+
 class _Reader:
     def __init__(self, file: str, module: str, compared: bool, tables: frozenset[str]) -> None:
         self.file = file

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 from collections import defaultdict
 from functools import cache, cached_property, lru_cache
 from typing import Final
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from bot.changes.definition import Definition
 from bot.changes.frameworks.megengine.sources import PARAMS, read_params
 from bot.changes.index.tree import Tree
 from bot.changes.sources.tablegen import read_tablegen
+from bot.changes.table_file import read_table
 
 OPS_TD: Final = "src/core/include/megbrain/ir/ops.td"
 OPERATOR_HEADERS: Final = "dnn/include/megdnn/oprs/"
@@ -82,9 +81,7 @@ class MegEngineFacts(BaseModel):
 @cache
 def facts() -> MegEngineFacts:
     """The stated facts. Raises ValueError for a bad file."""
-    folder = importlib.resources.files("bot.changes.frameworks.megengine")
-    text = folder.joinpath("facts.yml").read_text("utf-8")
-    return MegEngineFacts.model_validate(yaml.safe_load(text))
+    return read_table("bot.changes.frameworks.megengine", "facts.yml", MegEngineFacts)
 
 
 def base_name(operator: str) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 
 from bot.changes.definition import Definition
 from bot.changes.frameworks.megengine.declared import MegEngineDeclared
-from bot.changes.graph import Edge, Node
+from bot.changes.graph import Edge, Node, cpp_node
 from bot.changes.index.cpp_index import CppIndex
 from bot.changes.index.tree import Tree
 
@@ -72,9 +72,7 @@ class MegEngineImperative:
         for definition in self._cpp.naming(opdef, self._binding_paths):
             # Gradient rules make OpDefs too: they are part of what they are registered for.
             if made.search(definition.code) and "/grad" not in definition.file:
-                node = Node(
-                    "cpp", f"{definition.name}@{definition.first}", definition.file, definition
-                )
+                node = cpp_node(definition, by_line=True)
                 yield Edge(node, f"{definition.place} makes OpDef {opdef}")
 
     def appliers_of(self, operator: str) -> Iterator[Edge]:

@@ -15,7 +15,7 @@ from bot.changes.index.tree import Note, Tree
 from bot.changes.python_walk import PythonRules, PythonWalk
 from bot.changes.roles import shared_role
 from bot.changes.rules import Reader, Role
-from bot.changes.sources.python_source import read_python
+from bot.changes.sources.python_source import python_definitions
 from bot.changes.sources.tablegen import read_tablegen
 
 LAYOUT: Final = PythonLayout(
@@ -91,8 +91,7 @@ class MegEngineRules:
         if path == PARAMS:
             return read_params(path, text)
         if path.endswith((".py", ".pyi")):
-            file = read_python(path, text, _module(path), tables=PYTHON_RULES.tables)
-            return None if file is None else file.definitions
+            return python_definitions(path, text, LAYOUT.roots, PYTHON_RULES.tables)
         if path.endswith(".td"):
             return read_tablegen(path, text)
         return read_megengine_cpp(path, text)
@@ -101,8 +100,3 @@ class MegEngineRules:
         """The tree, ready to be walked."""
         python = PythonWalk(PythonIndex(tree, LAYOUT, note), PYTHON_RULES, note)
         return MegEngineReader(tree, python, note)
-
-
-def _module(path: str) -> str:
-    inner = path.removeprefix("imperative/python/").removeprefix("python_module/")
-    return inner.rsplit(".", 1)[0].replace("/", ".")

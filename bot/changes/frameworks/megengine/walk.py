@@ -18,11 +18,11 @@ from bot.changes.frameworks.megengine.declared import (
 from bot.changes.frameworks.megengine.imperative import MegEngineImperative
 from bot.changes.frameworks.megengine.python import MegEnginePython, changed_words
 from bot.changes.frameworks.megengine.sources import PARAMS
-from bot.changes.graph import Edge, Node
+from bot.changes.graph import Edge, Node, cpp_node
 from bot.changes.index.cpp_index import HEADERS, CppIndex
 from bot.changes.index.tree import Note, Tree
 from bot.changes.python_walk import PythonWalk
-from bot.changes.roles import CPP_SUFFIXES
+from bot.changes.roles import is_cpp
 
 SOURCE_ROOTS: Final = (
     "dnn/src/", "dnn/include/", "src/opr/", "src/opr-mm/", "imperative/src/", "imperative/python/src/",
@@ -56,9 +56,7 @@ class MegEngineReader:
         sources = tuple(
             path
             for path in tree.paths
-            if path.startswith(SOURCE_ROOTS)
-            and "." + path.rpartition(".")[2] in CPP_SUFFIXES
-            and "/test/" not in path
+            if path.startswith(SOURCE_ROOTS) and is_cpp(path) and "/test/" not in path
         )
         self.cpp = CppIndex(tree, sources, note)
         self.declared = MegEngineDeclared(tree, sources)
@@ -80,7 +78,7 @@ class MegEngineReader:
             return Node("opdef", definition.name)
         if not path.startswith(SOURCE_ROOTS):
             return "C++ outside the operators (graph compiler, runtime, tools)"
-        return _cpp_node(definition)
+        return cpp_node(definition, by_line=True)
 
     # What a change changes next
 
@@ -330,7 +328,7 @@ class MegEngineReader:
             return
         few = len({user.name for user in users}) <= FEW_USERS
         for user in users:
-            yield Edge(_cpp_node(user), f"{user.place} uses {name}", few)
+            yield Edge(cpp_node(user, by_line=True), f"{user.place} uses {name}", few)
 
     def _users_of(self, name: str, definition: Definition) -> list[Definition]:
         """Who names a symbol; what calls a binding that is public itself is not changed by it."""
@@ -352,7 +350,3 @@ def _own_name(definition: Definition) -> str:
     owner, _, name = definition.name.partition("[")[0].rpartition("::")
     owner = owner.rpartition("::")[2]
     return name if owner in GENERAL_CLASSES else owner or name
-
-
-def _cpp_node(definition: Definition) -> Node:
-    return Node("cpp", f"{definition.name}@{definition.first}", definition.file, definition)

@@ -10,10 +10,10 @@ from typing import Final
 from bot.changes.definition import Definition
 from bot.changes.frameworks.mindspore.declared import MindSporeDeclared, plain
 from bot.changes.frameworks.mindspore.rows import around
-from bot.changes.graph import Edge, Node
+from bot.changes.graph import Edge, Node, cpp_node
 from bot.changes.index.cpp_index import HEADERS, CppIndex
 from bot.changes.index.tree import Note, Tree
-from bot.changes.roles import CPP_SUFFIXES
+from bot.changes.roles import is_cpp
 
 SOURCES: Final = re.compile(
     r"^mindspore/(ops/|core/ops/|core/abstract/|core/base/core_ops\.h|core/include/ops/"
@@ -52,11 +52,7 @@ class MindSporeCpp:
     """Successors of C++ definitions."""
 
     def __init__(self, tree: Tree, declared: MindSporeDeclared, note: Note) -> None:
-        sources = tuple(
-            path
-            for path in tree.paths
-            if SOURCES.match(path) and "." + path.rpartition(".")[2] in CPP_SUFFIXES
-        )
+        sources = tuple(path for path in tree.paths if SOURCES.match(path) and is_cpp(path))
         self.tree = tree
         self.note = note
         self.declared = declared
@@ -65,12 +61,8 @@ class MindSporeCpp:
         self._anonymous = lru_cache(maxsize=256)(self._find_anonymous)
 
     def node(self, definition: Definition) -> Node:
-        """The node of a definition; what has no name of its own is told apart by its line."""
-        unique = (
-            definition.kind in ("statement", "entry", "macro", "declaration") or not definition.name
-        )
-        name = f"{definition.name}@{definition.first}" if unique else definition.name
-        return Node("cpp", name, definition.file, definition)
+        """The node of a definition; declarations of one name are told apart too."""
+        return cpp_node(definition, by_line=definition.kind == "declaration")
 
     def edges(self, definition: Definition) -> Iterator[Edge]:
         """What a change of a C++ definition changes next."""

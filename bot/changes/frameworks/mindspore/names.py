@@ -1,12 +1,12 @@
-"""MindSpore's operators as Tensor's methods: the table ``mindspore.yml``."""
+"""MindSpore's operators as Tensor's methods: the table ``facts.yml``."""
 
 from __future__ import annotations
 
-import importlib.resources
-from typing import Final
+from functools import cache
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
+
+from bot.changes.table_file import read_table
 
 
 class _Operators(BaseModel):
@@ -22,14 +22,7 @@ class _File(BaseModel):
     operators: _Operators
 
 
-def _load() -> _File:
-    text = (
-        importlib.resources.files("bot.changes.frameworks.mindspore")
-        .joinpath("facts.yml")
-        .read_text("utf-8")
-    )
-    return _File.model_validate(yaml.safe_load(text))
-
-
-OPERATORS: Final = _load().operators.methods
-"""Module of an operator's overloads, without ``_impl`` -> Tensor's methods."""
+@cache
+def operator_methods() -> dict[str, tuple[str, ...]]:
+    """Module of an operator's overloads, without ``_impl`` -> Tensor's methods."""
+    return read_table("bot.changes.frameworks.mindspore", "facts.yml", _File).operators.methods

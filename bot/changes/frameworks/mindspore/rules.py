@@ -17,7 +17,7 @@ from bot.changes.python_walk import PythonRules, PythonWalk
 from bot.changes.roles import shared_role
 from bot.changes.rules import Reader, Role
 from bot.changes.sources.cpp_source import read_cpp
-from bot.changes.sources.python_source import read_python
+from bot.changes.sources.python_source import python_definitions
 
 PYTHON_ROOT: Final = "mindspore/python/"
 """Since release 1.6; before it, and in an installed release, the package is the folder ``mindspore`` itself."""
@@ -124,8 +124,7 @@ class MindSporeRules:
     def definitions(self, path: str, text: str) -> tuple[Definition, ...] | None:
         """The definitions of a source file; None when it cannot be parsed."""
         if path.endswith((".py", ".pyi")):
-            file = read_python(path, text, _module(path))
-            return None if file is None else file.definitions
+            return python_definitions(path, text, LAYOUT.roots)
         if path.endswith(".yaml"):
             return mapping_definitions(path, text)
         rows = method_rows if path.endswith("/resource.cc") else table_rows
@@ -142,7 +141,3 @@ def _layout(tree: Tree) -> PythonLayout:
     if text is None or "import *" in text:
         return LAYOUT
     return replace(LAYOUT, public=(*_MODULES_OF_OPS, *LAYOUT.public))
-
-
-def _module(path: str) -> str:
-    return path.removeprefix(PYTHON_ROOT).rsplit(".", 1)[0].replace("/", ".")

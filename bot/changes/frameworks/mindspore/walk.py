@@ -16,7 +16,7 @@ from bot.changes.frameworks.mindspore.declared import (
     is_op_yaml,
     plain,
 )
-from bot.changes.frameworks.mindspore.names import OPERATORS
+from bot.changes.frameworks.mindspore.names import operator_methods
 from bot.changes.frameworks.mindspore.rows import METHOD_ROW
 from bot.changes.graph import Edge, Node
 from bot.changes.index.tree import Note, Tree
@@ -269,7 +269,7 @@ class MindSporeReader:
         if rules:
             return
         if operator := _OPERATOR.match(node.name):
-            for method in OPERATORS.get(operator[1], ()):
+            for method in operator_methods().get(operator[1], ()):
                 yield self._method(method, f"{node.name} is in operator {method}", operator[1])
         if callback := _CALLBACKS.search(node.name):
             for api in self.declared.by_callback.get(callback[2], ()):

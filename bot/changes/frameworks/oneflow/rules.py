@@ -20,7 +20,7 @@ from bot.changes.python_walk import PythonRules, PythonWalk
 from bot.changes.roles import shared_role
 from bot.changes.rules import Reader, Role
 from bot.changes.sources.cpp_source import read_cpp, tokenize
-from bot.changes.sources.python_source import read_python
+from bot.changes.sources.python_source import python_definitions
 from bot.changes.sources.tablegen import read_tablegen
 from bot.changes.sources.yaml_entries import entry_definitions
 
@@ -81,8 +81,7 @@ class OneFlowRules:
     def definitions(self, path: str, text: str) -> tuple[Definition, ...] | None:
         """The definitions of a source file; None when it cannot be parsed."""
         if path.endswith((".py", ".pyi")):
-            file = read_python(path, text, _module(path), tables=PYTHON_RULES.tables)
-            return None if file is None else file.definitions
+            return python_definitions(path, text, LAYOUT.roots, PYTHON_RULES.tables)
         if path.endswith(".td"):
             return read_tablegen(path, text)
         if path.endswith(".yaml"):
@@ -105,8 +104,3 @@ def _rows(definition: Definition) -> Iterator[Definition]:
         tokens = tokenize(row)
         uses = tokens.names | set(tokens.texts)
         yield replace(definition, name=f"{match[1]}[{row}]", kind="entry", code=row, uses=uses)
-
-
-def _module(path: str) -> str:
-    inner = path.removeprefix("python/").rsplit(".", 1)[0]
-    return inner.replace("/", ".")

@@ -18,11 +18,11 @@ from bot.changes.frameworks.oneflow.declared import (
     USER_OPS,
     OneFlowDeclared,
 )
-from bot.changes.graph import Node
+from bot.changes.graph import Node, cpp_node
 from bot.changes.index.cpp_index import CppIndex
 from bot.changes.index.tree import Note, Tree
 from bot.changes.python_walk import PythonWalk
-from bot.changes.roles import CPP_SUFFIXES
+from bot.changes.roles import is_cpp
 
 FEW_USERS: Final = 3  # so few users of an internal thing are part of the same op
 MAX_INTERNAL_USERS: Final = 12  # beyond this an internal functional, op or helper is a general tool
@@ -79,15 +79,13 @@ class OneFlowTree:
 
     def node(self, definition: Definition) -> Node:
         """The node of a C++ definition."""
-        unique = definition.kind in ("statement", "entry", "macro") or not definition.name
-        name = f"{definition.name}@{definition.first}" if unique else definition.name
-        return Node("cpp", name, definition.file, definition)
+        return cpp_node(definition)
 
 
 def _is_source(path: str) -> bool:
     return (
         path.startswith("oneflow/")
-        and PurePosixPath(path).suffix in CPP_SUFFIXES
+        and is_cpp(path)
         and not path.startswith("oneflow/ir/")
         and "/test/" not in path
         and not re.search(r"_test\.\w+$", path)

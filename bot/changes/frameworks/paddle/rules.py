@@ -17,7 +17,7 @@ from bot.changes.index.tree import Note, Tree
 from bot.changes.roles import shared_role
 from bot.changes.rules import Reader, Role
 from bot.changes.sources.cpp_source import read_cpp, tokenize
-from bot.changes.sources.python_source import read_python
+from bot.changes.sources.python_source import python_definitions
 
 _MARKS: Final = (
     "python/paddle/__init__.py",  # the repository
@@ -52,8 +52,7 @@ class PaddleRules:
     def definitions(self, path: str, text: str) -> tuple[Definition, ...] | None:
         """The definitions of a source file; None when it cannot be parsed."""
         if path.endswith((".py", ".pyi")):
-            file = read_python(path, text, _module(path), tables=PYTHON_RULES.tables)
-            return None if file is None else file.definitions
+            return python_definitions(path, text, ("python/",), PYTHON_RULES.tables)
         if path.endswith(".yaml"):
             return yaml_definitions(path, text)
         return tuple(row for found in read_cpp(path, text) for row in _rows(found))
@@ -75,8 +74,3 @@ def _rows(definition: Definition) -> Iterator[Definition]:
         tokens = tokenize(code)
         uses = tokens.names | set(tokens.texts)
         yield replace(definition, name=name, kind="entry", code=code, uses=frozenset(uses))
-
-
-def _module(path: str) -> str:
-    inner = path.removeprefix("python/").rsplit(".", 1)[0]
-    return inner.replace("/", ".")

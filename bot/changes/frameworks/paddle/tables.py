@@ -1,13 +1,13 @@
-"""The file ``paddle.yml``: what PaddlePaddle's macros, folders, decorators and operators mean, each row with its source."""
+"""The file ``facts.yml``: what PaddlePaddle's macros, folders, decorators and operators mean, each row with its source."""
 
 from __future__ import annotations
 
-import importlib.resources
 from functools import cache
 from typing import Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
+
+from bot.changes.table_file import read_table
 
 Names = Literal["kernel", "op"]
 
@@ -75,11 +75,4 @@ class PaddleTables(BaseModel):
 @cache
 def paddle_tables() -> PaddleTables:
     """The tables, read once. Raises pydantic's ValidationError when the file is not as it should be."""
-    text = (
-        importlib.resources.files("bot.changes.frameworks.paddle")
-        .joinpath("facts.yml")
-        .read_text("utf-8")
-    )
-    return PaddleTables.model_validate(
-        yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    )
+    return read_table("bot.changes.frameworks.paddle", "facts.yml", PaddleTables)

@@ -12,10 +12,10 @@ from bot.changes.frameworks.paddle.declared import API_INFO, PaddleDeclared, is_
 from bot.changes.frameworks.paddle.macros import MacroCalls, Registered, is_macro_call
 from bot.changes.frameworks.paddle.python import PaddlePython
 from bot.changes.frameworks.paddle.tables import paddle_tables
-from bot.changes.graph import Edge, Node
+from bot.changes.graph import Edge, Node, cpp_node
 from bot.changes.index.cpp_index import HEADERS, CppIndex
 from bot.changes.index.tree import Note, Tree
-from bot.changes.roles import CPP_SUFFIXES
+from bot.changes.roles import is_cpp
 
 OP_SOURCES: Final = (
     "paddle/phi/", "paddle/pten/", "paddle/fluid/operators/", "paddle/fluid/prim/", "paddle/fluid/primitive/",
@@ -49,7 +49,7 @@ class PaddleReader:
             path
             for path in tree.paths
             if path.startswith(OP_SOURCES)
-            and "." + path.rpartition(".")[2] in CPP_SUFFIXES
+            and is_cpp(path)
             and "/tests/" not in path
             and not re.search(r"(^|/)test_[^/]*$|_test\.\w+$", path)
         )
@@ -73,13 +73,7 @@ class PaddleReader:
         return self._cpp_node(definition)
 
     def _cpp_node(self, definition: Definition) -> Node:
-        unique = definition.kind in ("statement", "entry", "macro") or is_macro_call(definition)
-        name = (
-            f"{definition.name}@{definition.first}"
-            if unique or not definition.name
-            else definition.name
-        )
-        return Node("cpp", name, definition.file, definition)
+        return cpp_node(definition, by_line=is_macro_call(definition))
 
     # What a change changes next
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
+from bot.changes import graph
 from bot.changes.definition import Definition
 from bot.changes.frameworks.torch.declared import TorchDeclared, backends
 from bot.changes.frameworks.torch.macros import expanded
@@ -42,10 +43,8 @@ _TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"')
 
 
 def cpp_node(definition: Definition) -> Node:
-    """The node of a C++ definition; those whose name says nothing are told apart by their line."""
-    unique = definition.kind in ("statement", "entry", "macro") or "TORCH_" in definition.name
-    name = f"{definition.name}@{definition.first}" if unique else definition.name
-    return Node("cpp", name, definition.file, definition)
+    """The node of a C++ definition; calls of PyTorch's macros, which have the macro's name, are told apart."""
+    return graph.cpp_node(definition, by_line="TORCH_" in definition.name)
 
 
 def kernel_file(path: str, own: bool) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -10,12 +9,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, Final, cast
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from bot.changes.frameworks.torch.natives import NativeTable, native_table
 from bot.changes.index.tree import Tree
 from bot.changes.sources.yaml_entries import read_entries
+from bot.changes.table_file import read_table
 
 NATIVE_YAML: Final = "aten/src/ATen/native/native_functions.yaml"
 PACKAGED_YAML: Final = "torchgen/packaged/ATen/native/native_functions.yaml"
@@ -91,9 +90,7 @@ class Backends(BaseModel):
 @cache
 def backends() -> Backends:
     """The rows of ``backends.yml``."""
-    folder = importlib.resources.files("bot.changes.frameworks.torch")
-    text = folder.joinpath("backends.yml").read_text("utf-8")
-    return Backends.model_validate(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    return read_table("bot.changes.frameworks.torch", "backends.yml", Backends)
 
 
 @cache

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.resources
 from collections import defaultdict
 from functools import cache, cached_property
 
-import yaml
 from pydantic import BaseModel, ConfigDict, field_validator
+
+from bot.changes.table_file import read_table
 
 
 class Native(BaseModel):
@@ -52,7 +52,4 @@ class NativeTable(BaseModel):
 @cache
 def native_table() -> NativeTable:
     """The native functions of the PyTorch release that the file names."""
-    folder = importlib.resources.files("bot.changes.frameworks.torch")
-    text = folder.joinpath("natives.yml").read_text("utf-8")
-    loaded = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return NativeTable.model_validate(loaded)
+    return read_table("bot.changes.frameworks.torch", "natives.yml", NativeTable)

@@ -19,10 +19,10 @@ from bot.changes.frameworks.torch.walk import TorchReader, is_source
 from bot.changes.index.python_index import PythonIndex, PythonLayout
 from bot.changes.index.tree import Note, Tree
 from bot.changes.python_walk import PythonRules, PythonWalk
-from bot.changes.roles import CPP_SUFFIXES, shared_role
+from bot.changes.roles import is_cpp, shared_role
 from bot.changes.rules import Reader, Role
 from bot.changes.sources.cpp_source import read_cpp, tokenize
-from bot.changes.sources.python_source import read_python
+from bot.changes.sources.python_source import python_definitions
 from bot.changes.sources.yaml_entries import entry_definitions
 
 LAYOUT: Final = PythonLayout(
@@ -95,8 +95,8 @@ class TorchRules:
     def definitions(self, path: str, text: str) -> tuple[Definition, ...] | None:
         """The definitions of a source file; None when it cannot be parsed."""
         if path.endswith(".py"):
-            file = read_python(path, text, path.rsplit(".", 1)[0].replace("/", "."))
-            return None if file is None else tuple(map(_without_override_imports, file.definitions))
+            found = python_definitions(path, text)
+            return None if found is None else tuple(map(_without_override_imports, found))
         if path == CWRAP:
             return tuple(_legacy_definitions(path, text))
         if path.endswith(".yaml"):
@@ -111,7 +111,7 @@ class TorchRules:
         sources = tuple(
             path
             for path in tree.paths
-            if is_source(path) and "." + path.rpartition(".")[2] in (*CPP_SUFFIXES, ".template")
+            if is_source(path) and (is_cpp(path) or path.endswith(".template"))
         )
         return TorchReader(tree, python, sources, note)
 
