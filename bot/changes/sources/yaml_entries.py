@@ -42,23 +42,23 @@ def read_entries(text: str) -> tuple[Entry, ...] | None:
             Entry(cast("dict[str, Any]", value), *_lines(node, lines))
             for root in roots
             for node in root.value
-            if isinstance(value := _plain(node, left), dict)
+            if isinstance(value := plain_value(node, left), dict)
         )
     except (yaml.YAMLError, ValueError, RecursionError):
         return None
 
 
-def _plain(node: yaml.Node, left: Iterator[int]) -> Any:
+def plain_value(node: yaml.Node, left: Iterator[int]) -> Any:
     """A node as text, list and dict: no types are guessed and no tags are followed.
 
     Takes one of ``left`` for each node, and raises ValueError when there are none.
     """
     if next(left, None) is None:
-        raise ValueError(f"more than {MAX_NODES} nodes")
+        raise ValueError("more nodes than are read")
     if isinstance(node, yaml.MappingNode):
         return _plain_mapping(node, left)
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(value, left) for value in cast("list[yaml.Node]", node.value)]
+        return [plain_value(value, left) for value in cast("list[yaml.Node]", node.value)]
     return str(node.value)
 
 
@@ -68,7 +68,7 @@ def _plain_mapping(node: yaml.MappingNode, left: Iterator[int]) -> dict[str, Any
     written: dict[str, set[str]] = {}  # values of keys that are written more than once
     numbers: dict[str, int] = {}
     for key_node, value_node in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
-        key, value = str(_plain(key_node, left)), _plain(value_node, left)
+        key, value = str(plain_value(key_node, left)), plain_value(value_node, left)
         if key == "<<":
             merged += cast("list[Any]", value) if isinstance(value, list) else [value]
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bot.changes.frameworks.mindspore.op_yamls import mapping_definitions
 from bot.changes.sources.tablegen import MNEMONIC, read_tablegen
 from bot.changes.sources.yaml_entries import entry_definitions, read_entries
 
@@ -132,3 +133,14 @@ def test_several_documents() -> None:
 
 def test_a_file_of_comments_has_no_entries() -> None:
     assert entry_definitions("x.yaml", "# later\n", "op") == ()
+
+
+def test_a_key_of_a_mapping_that_is_written_twice_keeps_both_values() -> None:
+    before, after = (
+        mapping_definitions("add_op.yaml", f"add:\n  class: {first}\n  class: Add\n")
+        for first in ("Plus", "Sum")
+    )
+    assert before is not None
+    assert after is not None
+    assert [d.code for d in before] == ['{"class": "Plus", "class#2": "Add"}']
+    assert [d.code for d in after] == ['{"class": "Sum", "class#2": "Add"}']

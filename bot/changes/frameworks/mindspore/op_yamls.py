@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import yaml
 
 from bot.changes.definition import Definition
+from bot.changes.sources.yaml_entries import plain_value
 
 MAX_NODES: Final = 100_000
 """Nodes with every alias written out: beyond this a file is not read."""
@@ -61,17 +62,7 @@ def _entry(key: yaml.Node, value: yaml.Node, left: Iterator[int]) -> NamedEntry:
     first = cast("yaml.Mark", key.start_mark).line + 1
     end = cast("yaml.Mark", value.end_mark)
     last = end.line if end.column == 0 else end.line + 1
-    return NamedEntry(str(key.value), _plain(value, left), first, max(first, last))
-
-
-def _plain(node: yaml.Node, left: Iterator[int]) -> Any:
-    if next(left, None) is None:
-        raise ValueError(f"more than {MAX_NODES} nodes")
-    if isinstance(node, yaml.MappingNode):
-        return {str(_plain(key, left)): _plain(value, left) for key, value in node.value}
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(value, left) for value in cast("list[yaml.Node]", node.value)]
-    return str(node.value)
+    return NamedEntry(str(key.value), plain_value(value, left), first, max(first, last))
 
 
 def mapping_definitions(file: str, text: str) -> tuple[Definition, ...] | None:
