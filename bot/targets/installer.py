@@ -112,8 +112,12 @@ class Installer:
         *,
         dependencies: bool = True,
         torch_backend: str | None = None,
+        built: Sequence[str] = (),
     ) -> None:
-        """Install into an environment; wheels only, so that no package's set-up code runs. Raises InstallError."""
+        """Install into an environment; wheels only, so that no package's set-up code runs. Raises InstallError.
+
+        ``built`` names the distributions that are released as source only, and are built here.
+        """
         command = [
             "pip",
             "install",
@@ -122,6 +126,8 @@ class Installer:
             "--python",
             str(folder / "bin/python"),
         ]
+        for name in built:
+            command += ["--no-binary", name]
         if not dependencies:
             command.append("--no-deps")
         if torch_backend is not None:

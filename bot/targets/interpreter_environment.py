@@ -93,6 +93,9 @@ def _one_package(
         for name in contents.packages
         if name in packages and framework in (None, packages[name].framework)
     ]
+    if framework is None:
+        # Every framework brings NumPy along: an interpreter with NumPy alone is one of NumPy only where that is said.
+        found = [name for name in found if packages[name].framework != "numpy"]
     if not found:
         wanted = framework or ", ".join(dict.fromkeys(r.framework for r in packages.values()))
         raise TargetError(f"{spec}: it has no framework ({wanted}): install one there")

@@ -35,6 +35,7 @@ class Recipe(BaseModel):
     python: tuple[str, ...] = Field(min_length=1)
     requirements: tuple[str, ...] = ()
     dependencies: bool = True
+    built: tuple[str, ...] = ()
     library_paths: tuple[str, ...] = ()
     source_roots: dict[str, str] = {}
     example: str = ""
@@ -75,6 +76,14 @@ class Recipe(BaseModel):
                 raise ValueError(f"{text!r} is no requirement, as in 'numpy<2'") from None
         return requirements
 
+    @field_validator("built")
+    @classmethod
+    def _distributions(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+                raise ValueError(f"{name!r} is no distribution's name")
+        return names
+
     @field_validator("library_paths")
     @classmethod
     def _relative(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -103,9 +112,10 @@ class Recipe(BaseModel):
 
     def content(self) -> dict[str, Any]:
         """The fields that determine what is installed; part of an environment's key."""
-        return self.model_dump(
+        content = self.model_dump(
             include={"distribution", "requirements", "dependencies", "library_paths"}
         )
+        return content | ({"built": self.built} if self.built else {})
 
 
 @dataclass(frozen=True)

@@ -145,10 +145,13 @@ class Construction:
         beside = build.recipe.installed_with(build.version)
         if build.recipe.dependencies:
             self.installer.install(
-                folder, [build.install, *beside], torch_backend=self.torch_backend
+                folder,
+                [build.install, *beside],
+                torch_backend=self.torch_backend,
+                built=build.recipe.built,
             )
         else:
-            self.installer.install(folder, beside)
+            self.installer.install(folder, beside, built=build.recipe.built)
             self.installer.install(
                 folder, [build.install], dependencies=False, torch_backend=self.torch_backend
             )
