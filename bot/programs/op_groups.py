@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import importlib.resources
 from functools import cache
+from typing import Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict
 
 _METHOD = "Tensor."
 _GETTER = ".__get__"
+
+SameCall = Literal["plain", "in place", "reversed"]
 
 
 class _Table(BaseModel):
@@ -48,9 +51,15 @@ class _File(BaseModel):
 class OpGroups:
     """Canonical op names to op groups."""
 
-    def __init__(self, groups: dict[str, str], methods: frozenset[str]) -> None:
+    def __init__(
+        self,
+        groups: dict[str, str],
+        methods: frozenset[str],
+        same: dict[str, str] | None = None,
+    ) -> None:
         self._groups = groups
         self._methods = methods
+        self._same = same or {}
 
     @property
     def irregular(self) -> dict[str, str]:
@@ -69,6 +78,31 @@ class OpGroups:
                 continue
             return self._groups.get(form, form)
         return name
+
+    def same_call(self, name: str) -> tuple[str, SameCall] | None:
+        """The function that a form of it takes the same arguments as, and how the form calls it.
+
+        ``Tensor.add`` and ``Tensor.__add__`` -> ``("add", "plain")``, ``Tensor.add_`` -> ``("add", "in place")``,
+        ``Tensor.__radd__`` -> ``("add", "reversed")``; None for a name that is no such form.
+        """
+        plain = name.removeprefix(_METHOD)
+        if plain in self._same:
+            return self._same[plain], "plain"
+        if plain.startswith("__"):
+            return self._operator(plain)
+        if plain.endswith("_") and plain != "_":
+            function = plain.removesuffix("_")
+            return self._same.get(function, function), "in place"
+        return (plain, "plain") if plain != name else None
+
+    def _operator(self, operator: str) -> tuple[str, SameCall] | None:
+        function = self._groups.get(operator)
+        if function is None:
+            return None
+        # __radd__ and __iadd__ stand beside __add__; beside __rshift__ and __invert__ there is no such other.
+        if self._groups.get("__" + operator[3:]) != function:
+            return function, "plain"
+        return function, "in place" if operator.startswith("__i") else "reversed"
 
 
 def _regular_forms(name: str) -> list[str]:
@@ -102,7 +136,8 @@ def load_op_groups(text: str) -> OpGroups:
     for group in set(groups.values()):
         if group in groups:
             raise ValueError(f"op group {group!r} is itself listed as a form of {groups[group]!r}")
-    return OpGroups(groups, frozenset(file.methods.split()))
+    same = {name: group for group, names in file.aliases.groups.items() for name in names}
+    return OpGroups(groups, frozenset(file.methods.split()), same)
 
 
 def _add(groups: dict[str, str], name: str, group: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tupl
 FRAMEWORKS: Dict[str, str] = {
     "torch": "torch_framework",
     "oneflow": "oneflow_framework",
+    "numpy": "numpy_framework",
 }
 """A framework's name -> the module beside this one whose ``make(hello)`` gives its :class:`Framework`."""
 

@@ -206,7 +206,7 @@ def _declared_pointer(name: str, code: str) -> str:
     if not name.isidentifier():
         return ""
     found = re.findall(
-        rf"(\w+) (?:const )?\* (?:const |(?:__)?restrict(?:__)? |RESTRICT )*{name} [,)=;]", code
+        rf"\b(\w+) (?:const )?\* (?:const |(?:__)?restrict(?:__)? |RESTRICT )*{name} [,)=;]", code
     )
     others = re.search(rf"(?:auto|&|>|\* \*) (?:const )?{name} [,)=;:]", code)
     types: set[str] = {_SAME.get(t, t) for t in cast("list[str]", found)}

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 _LOG: Final = re.compile(
-    r"(?:[A-Z]+_)?[DV]?V?LOG(?:_EVERY_N|_FIRST_N|_IF)?|(?:mgb|megdnn)_log(?:_debug|_warn)?"
+    r"\b(?:[A-Z]+_)?[DV]?V?LOG(?:_EVERY_N|_FIRST_N|_IF)?|(?:mgb|megdnn)_log(?:_debug|_warn)?"
 )
 """Log messages (glog, and the wrappers of MindSpore and MegEngine); those of errors count as code."""
 _LEVEL: Final = re.compile(r"INFO|WARNING|DEBUG|\d+")
@@ -17,7 +17,7 @@ _BINDS: Final = frozenset(
     {"++", "--", "new", "delete", "throw", "return", "goto", "{", "}", "#", "co_await", "co_yield"}
 )
 _MUTATES: Final = re.compile(
-    r"\w+_|(?:fetch|compare_exchange|push|pop|emplace|set|Set|mutable|add|Add|Push|Pop)_?\w*|swap|move|release|Release"
+    r"\b\w+_|(?:fetch|compare_exchange|push|pop|emplace|set|Set|mutable|add|Add|Push|Pop)_?\w*|swap|move|release|Release"
     r"|reset|Reset|exchange|insert|erase|clear|Clear|resize|Resize|fill|exit|abort|memcpy|memset|store|assign|Update\w*"
 )
 """Calls that change what they are given: in place by PyTorch's underscore, or by the standard library's names."""

@@ -19,7 +19,7 @@ _RECORDS: Final[dict[str, DefinitionKind]] = {
 }  # fmt: skip
 _SCOPES: Final = frozenset({"let", "foreach", "if"})
 _CODE_BLOCK: Final = re.compile(
-    r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\])*"|\[\{(?P<block>.*?)(?:\}\]|\Z)', re.DOTALL
+    r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*+"?|\[\{(?P<block>.*?)(?:\}\]|\Z)', re.DOTALL
 )
 _DOCUMENTATION: Final = re.compile(
     r'let (?:summary|description) = (?:"(?:\\.|[^"\\])*" ?|\[ \] ?)+; ?'

@@ -24,12 +24,16 @@ _REGISTERED: Final = re.compile(
     r"\bOP_TRAIT_REG\s*\(\s*(\w+)\s*,\s*[\w:]+(?:\s*,\s*(?:mgb::)?(?:opr::)?([\w:<>]+))?"
 )
 _WRAPPER: Final = re.compile(
-    r"MGB_DEFINE_OPR_CLASS(?:_WITH_EXPORT)?\s*\(\s*(\w+)\s*,([^{]*?)\)\s*//\s*\{", re.DOTALL
+    r"MGB_DEFINE_OPR_CLASS(?:_WITH_EXPORT)?\s*\(\s*(\w+)\s*,"
+    r"((?:(?!MGB_DEFINE_OPR_CLASS)[^{])*?)\)\s*//\s*\{",
+    re.DOTALL,
 )
-_CLASS: Final = re.compile(r"^\s*class\s+(\w+)\s*(?:final\s*)?:", re.MULTILINE)
+_CLASS: Final = re.compile(r"^[^\S\n]*class\s+(\w+)\s*(?:final\s*)?:", re.MULTILINE)
 _DNN_CLASS: Final = re.compile(r"\bcb\((\w+)\)")
-_IMPLEMENTED: Final = re.compile(r"^\s*class\s+(\w+?)Impl\b[^;{]*\{", re.MULTILINE)
-_GRADIENT: Final = re.compile(r"_?(?:Backward|BACKWARD)\w*$|_?(?:Grad|GRAD)$")
+_IMPLEMENTED: Final = re.compile(
+    r"^[^\S\n]*class\s+(\w+?)Impl\b(?:[^;{\n]|\n(?![ \t]*class\b))*+\{", re.MULTILINE
+)
+_GRADIENT: Final = re.compile(r"_?(?:Backward|BACKWARD)\w{0,200}$|_?(?:Grad|GRAD)$")
 
 
 class _Own(BaseModel):

@@ -26,15 +26,15 @@ _CAST: Final = re.compile(
     r"\b(?:cast_final_safe|cast_final|try_cast_final|as|same_type) < (\w+) >|\bstatic_cast < const (\w+) &"
 )
 _SPECIALISED: Final = re.compile(r"< (\w+) >")
-_RULE_BY_TYPE: Final = re.compile(r"(\w+)::typeinfo\(\)\s*,\s*&?(\w+)")
-_RULE_BY_ARGUMENT: Final = re.compile(r"register_\w+\s*<\s*(\w+)\s*>\s*\(\s*&?(\w+)")
+_RULE_BY_TYPE: Final = re.compile(r"\b(\w+)::typeinfo\(\)\s*,\s*&?(\w+)")
+_RULE_BY_ARGUMENT: Final = re.compile(r"\bregister_\w+\s*<\s*(\w+)\s*>\s*\(\s*&?(\w+)")
 _METHOD: Final = re.compile(
     r"MGE_PY_INTERFACE\(\s*(\w+)\s*,\s*(\w+)\s*\)|\{\s*\"(\w+)\"\s*,\s*\(PyCFunction\)\s*(\w+)"
 )
 _TENSOR_METHOD: Final = re.compile(
-    r"\.def(?:_getset)?<\s*&(TensorWrapper::\w+)[^>]*>\(\s*\"(\w+)\""
+    r"\.def(?:_getset)?<\s*&(TensorWrapper::\w++)[^>.;{]*+>\(\s*\"(\w+)\""
 )
-_OPENING: Final = re.compile(r"\bnamespace\b[^;{}]*\{")
+_OPENING: Final = re.compile(r"\bnamespace\b(?:(?!\bnamespace\b)[^;{}])*+\{")
 
 
 class MegEngineImperative:

@@ -36,7 +36,7 @@ TENSOR: Final = "megengine.Tensor."
 _SUBMODULE: Final = re.compile(
     r"^(megengine\.functional)\.(?:nn|vision|loss|img_proc|metric)\.(\w+)$"
 )
-_OPERATOR: Final = re.compile(r"__(?:r|i)?(\w+)__$")
+_OPERATOR: Final = re.compile(r"^__(?:r|i)?(\w+)__$")
 
 FEW_USERS: Final = 3
 MAX_OTHER_USERS: Final = 12
@@ -95,10 +95,10 @@ class MegEnginePython:
         """The definitions that apply an OpDef with a mode: ``_elwise(x, mode=Elemwise.Mode.ADD)``, ``_reduce("sum")``."""
         written = re.compile(
             rf"""\bmode\s*=\s*(?:[\w.]*\bMode\.|_ElwMod\.|["']){mode}\b
-              |\w*(?:elwise|elemwise\w*|Elemwise\w*)\(\s*(?:[\w.]*\bMode\.|_ElwMod\.){mode}\b
+              |\b(?:\w*elwise|(?=\w*elemwise)\w++)\(\s*(?:[\w.]*\bMode\.|_ElwMod\.){mode}\b
               |\b(?:_reduce|_elemwise|{opdef})\(\s*["']{mode}["']
               |\breduce_\(\s*\w+,\s*["']{mode}["']
-              |\[[^\]]*(?:_ElwMod\.|Mode\.){mode}\b""",
+              |\[[^\[\]]*(?:_ElwMod\.|Mode\.){mode}\b""",
             re.VERBOSE | re.IGNORECASE,
         )
         for place, definition in self.carriers(opdef):

@@ -43,7 +43,7 @@ _GRAPH_MACRO: Final = re.compile(
 )
 _OPR: Final = re.compile(r"\bopr :: (\w+)")
 _ENTRY: Final = re.compile(r"\[(\w+)\]$")
-_WRAPPER_LINE: Final = re.compile(r"MGB_DEFINE_OPR_CLASS\w*\(\s*(\w+)")
+_WRAPPER_LINE: Final = re.compile(r"\bMGB_DEFINE_OPR_CLASS\w*\(\s*(\w+)")
 
 
 class MegEngineReader:

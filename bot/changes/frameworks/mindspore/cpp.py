@@ -36,14 +36,14 @@ MAX_EMITTERS: Final = (
 _CALL: Final = re.compile(r"^(?:template <[^>]*> )?(?:static (?:const )?)?([A-Z][A-Z0-9_]{2,}) \( ")
 _WORD: Final = re.compile(r'"(\w+)"|(?<!\. )(?<!-> )\b([A-Za-z_]\w*)')
 _REGISTERS: Final = re.compile(
-    r"\b([A-Z][A-Z0-9_]*(?:REG|REGISTER|CREATOR|IMPL|BUILDER)[A-Z0-9_]*) \( ([^\[{]*)"
+    r"\b(?=[A-Z][A-Z0-9_]*(?:REG|CREATOR|IMPL|BUILDER))([A-Z][A-Z0-9_]*+) \( ([^\[{]*)"
 )
 _CUSTOMIZE: Final = re.compile(r"^(\w+?)Customize(?:Call)?$")
 _DEVICE: Final = re.compile(r"(Ascend|CPU|GPU)$")
 _INFERENCE: Final = re.compile(r"^(\w+?)(?:Frontend)?FuncImpl$")
 _ANONYMOUS: Final = re.compile(r"\bnamespace\s*\{")
 _MARK: Final = re.compile(
-    r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/|[{}]', re.DOTALL
+    r'"(?:\\.|[^"\\\n])*+"?|\'(?:\\.|[^\'\\\n])*+\'?|//[^\n]*|/\*.*?(?:\*/|\Z)|[{}]', re.DOTALL
 )
 _ARGUMENTS: Final = 3  # of a registration; a primitive stands among the first
 

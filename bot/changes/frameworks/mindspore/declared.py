@@ -51,7 +51,7 @@ def is_api_yaml(path: str) -> bool:
 
 def plain(name: str) -> str:
     """A name in one spelling: ``SoftplusExt``, ``softplus_ext`` and ``softplus_ext_op`` are ``softplus``."""
-    name = re.sub(r"(_ext|_op|_impl|Ext|V\d+|_v\d+|_)+$", "", name.strip("_"))
+    name = re.sub(r"(?:_ext|_op|_impl|Ext|V\d{1,9}|_v\d{1,9}|_){1,9}$", "", name.strip("_"))
     return name.replace("_", "").lower()
 
 

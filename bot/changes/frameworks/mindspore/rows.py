@@ -69,7 +69,7 @@ def table_rows(definition: Definition, text: str) -> Iterator[Definition]:
             definition, name=row[:80], kind="entry", first=at, last=last, code=row, uses=uses
         )
     rest.append(definition.code[end:])
-    code = re.sub(r"(?:, )+\}", "}", "".join(rest).replace(" , ,", " ,"))
+    code = re.sub(r"(?<!, )(?:, )+\}", "}", "".join(rest).replace(" , ,", " ,"))
     code = re.sub(r"\{\s*(?:,\s*)*\}", "{ }", code)
     yield replace(definition, code=code, uses=tokenize(code).names)
 

@@ -19,9 +19,9 @@ MAX_KEPT: Final = 4096
 """Calls whose written-out form is remembered."""
 
 _TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|\S+')
-_MACRO_NAME: Final = re.compile(r"_*[A-Z][A-Z0-9_]+")
+_MACRO_NAME: Final = re.compile(r"\b_*[A-Z][A-Z0-9_]+")
 _DEFINE: Final = re.compile(r"# define (\w+)")
-_CALL: Final = re.compile(r"(?:template < > )?_*[A-Z][A-Z0-9_]+ \(")
+_CALL: Final = re.compile(r"(?:template < > )?\b_*[A-Z][A-Z0-9_]+ \(")
 _FUNCTION: Final = re.compile(r"\b(?:void|bool|int|Tensor|SpmdInfo|KernelSignature) (\w+) \(")
 _CLASS: Final = re.compile(r"\b(?:class|struct) (\w+) (?:final )?[:{]")
 _LIST: Final = re.compile(r"# define (\w+) \( (\w+) \) ((?:\2 \( [^()]* \) ;? ?)+)")

@@ -60,12 +60,16 @@ PYTHON_RULES: Final = PythonRules(
 )  # fmt: skip
 """``not_ops``: containers, state and set-up (python/paddle/__init__.py, nn/layer/{layers,container}.py)."""
 
-_LISTED: Final = re.compile(r"^tensor_method_func\s*=\s*\[(.*?)^\]", re.MULTILINE | re.DOTALL)
-_PAIRED: Final = re.compile(r"^magic_method_func\s*=\s*\[(.*?)^\]", re.MULTILINE | re.DOTALL)
+_LISTED: Final = re.compile(
+    r"^tensor_method_func\s*=\s*\[((?:(?!^tensor_method_func\b).)*?)^\]", re.MULTILINE | re.DOTALL
+)
+_PAIRED: Final = re.compile(
+    r"^magic_method_func\s*=\s*\[((?:(?!^magic_method_func\b).)*?)^\]", re.MULTILINE | re.DOTALL
+)
 _TEXT: Final = re.compile(r"[\"'](\w+)[\"']")
 _PAIR: Final = re.compile(r"\(\s*[\"'](\w+)[\"']\s*,\s*[\"'](\w+)[\"']")
 _PATCHES: Final = re.compile(
-    r"(?:^|/)(?:varbase|tensor|variable|math_op|math_op_patch)\w*_?patch\w*\.py$|math_op_patch\.py$"
+    r"(?:^|/)(?:varbase|tensor|variable|math_op|math_op_patch)\w{0,99}patch\w{0,99}\.py$|math_op_patch\.py$"
 )
 
 

@@ -26,7 +26,7 @@ _MARKS: Final = (
 _CI: Final = re.compile(r"^(tools|paddle/scripts|paddle/testing|scripts)/")
 _BUILD: Final = re.compile(r"^(cmake|third_party|patches)/")
 _XPU_LIST: Final = re.compile(r"/xpu\d?_op_list\.(h|cc)$")
-_XPU_ROW: Final = re.compile(r'\{ "(\w+)" , XPUKernelSet \( \{ .*? \} \) \}')
+_XPU_ROW: Final = re.compile(r'\{ "(\w+)" , XPUKernelSet \( \{ (?:(?!XPUKernelSet).)*? \} \) \}')
 
 
 @dataclass(frozen=True)

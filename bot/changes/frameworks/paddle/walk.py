@@ -35,7 +35,9 @@ _METHOD_ROW: Final = re.compile(r'\{ "(\w+)" , \( PyCFunction \)[^{}]*?\btensor_
 _KEYWORDS: Final = frozenset(
     {"operator", "struct", "class", "template", "auto", "void", "using", "namespace"}
 )
-_VARIANT: Final = re.compile(r"(_raw|_sr|_coo\w*|_csr\w*|_p|_v2|_with_kernel|_with_xshape|2)$")
+_VARIANT: Final = re.compile(
+    r"(_raw|_sr|_coo\w{0,99}|_csr\w{0,99}|_p|_v2|_with_kernel|_with_xshape|2)$"
+)
 
 
 class PaddleReader:

@@ -25,7 +25,7 @@ FEW_DERIVED: Final = 8  # forward functions whose formulas use a helper
 _IMPL: Final = re.compile(r"\bTORCH_IMPL_FUNC \( (\w+) \)")
 _META: Final = re.compile(r"\bTORCH_(?:PRECOMPUTE_)?META_FUNC2? \( (\w+)")
 _REGISTERS: Final = re.compile(
-    r"\b(?:(?:ALSO_)?REGISTER_\w*DISPATCH\w*|DEFINE_DISPATCH|DECLARE_DISPATCH)\b"
+    r"\b(?:(?:ALSO_)?REGISTER_(?=\w*DISPATCH)\w+|DEFINE_DISPATCH|DECLARE_DISPATCH)\b"
 )
 _STUB: Final = re.compile(r"\b(\w+(?:_stub|_fn|_kernel|_impl|Stub))\b")
 _LIBRARY: Final = re.compile(r'\bimpl(?:_UNBOXED)? \( (?:\w+ \( )?"([\w:.]+)"([^;]*)')
@@ -35,11 +35,11 @@ _TH: Final = re.compile(
 _VARIABLE: Final = re.compile(
     r"^(?:(?:static|const|constexpr|inline|extern|thread_local|auto|std|::|char|int|int64_t|double|float|bool|string|\*|&) )+(\w+) (?:\[ [^\]]*\] )?(?:=|\{|\()"
 )
-_LIBRARY_NAME: Final = re.compile(r"\w+::\w+(?:\.\w+)?")
+_LIBRARY_NAME: Final = re.compile(r"\b\w+::\w+(?:\.\w+)?")
 _NAMED: Final = re.compile(r'"([\w.:]+)"')
-_PYTHON_C: Final = re.compile(r"THPVariable_(\w+)$")
-_MACRO_CALL: Final = re.compile(r"[A-Z][A-Z0-9_]+ \(")
-_TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"')
+_PYTHON_C: Final = re.compile(r"\bTHPVariable_(\w+)$")
+_MACRO_CALL: Final = re.compile(r"\b[A-Z][A-Z0-9_]+ \(")
+_TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*+"?')
 
 
 def cpp_node(definition: Definition) -> Node:

@@ -31,9 +31,9 @@ OUT_OF_TREE: Final = re.compile(
 )
 """Yaml files of out-of-tree backends: torch-xpu-ops, torch_npu (``npu_native_functions.yaml``) and its op-plugin."""
 
-SCHEMA_NAME: Final = re.compile(r"\s*(?:\w+::)?(\w+)(?:\.(\w+))?")
-_CWRAP_BLOCK: Final = re.compile(r"\[\[.*?\]\]", re.DOTALL)
-_CWRAP_NAME: Final = re.compile(r"^\s*(name|cname): (\w+)", re.MULTILINE)
+SCHEMA_NAME: Final = re.compile(r"^\s*(?:\w+::)?(\w+)(?:\.(\w+))?")
+_CWRAP_BLOCK: Final = re.compile(r"\[\[(?:(?!\[\[).)*?\]\]", re.DOTALL)
+_CWRAP_NAME: Final = re.compile(r"^[^\S\n]*(name|cname): (\w+)", re.MULTILINE)
 
 
 class _Files(BaseModel):

@@ -11,7 +11,9 @@ from bot.changes.index.cpp_index import CppIndex
 MAX_DEPTH: Final = 4
 MAX_LENGTH: Final = 20_000
 _CALL: Final = re.compile(r"\b([A-Z][A-Z0-9_]+) \(")
-_KEPT: Final = re.compile(r"(?:ALSO_)?REGISTER_\w*DISPATCH\w*|D\w+_DISPATCH|(?:TORCH|AT|C10)_\w+")
+_KEPT: Final = re.compile(
+    r"\b(?:(?:ALSO_)?REGISTER_(?=\w*DISPATCH)\w+|D\w+_DISPATCH|(?:TORCH|AT|C10)_\w+)"
+)
 """Macros that are read by their names (aten/src/ATen/native/DispatchStub.h, TensorMeta.h, Dispatch.h)."""
 
 _DEFINE: Final = re.compile(r"# define (\w+) \( ([^()]*) \) ?(.*)", re.DOTALL)

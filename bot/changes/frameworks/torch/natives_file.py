@@ -83,7 +83,9 @@ def stubs(tree: Tree) -> Iterator[str]:
     """Every stub that a header declares."""
     for path in tree.paths:
         if path.startswith("aten/") and path.endswith((".h", ".cuh")):
-            for declared in re.findall(r"DECLARE_DISPATCH\(([^;]*)\)", tree.text(path) or ""):
+            for declared in re.findall(
+                r"DECLARE_DISPATCH\(((?:(?!DECLARE_DISPATCH)[^;])*)\)", tree.text(path) or ""
+            ):
                 yield declared.rpartition(",")[2].strip()
 
 

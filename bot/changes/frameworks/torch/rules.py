@@ -64,7 +64,7 @@ BACKEND_FOLDERS: Final = (
 
 _STUBS: Final = re.compile(r"\.pyi(\.in)?$")
 _OVERRIDES: Final = re.compile(
-    r"ImportFrom\(module='torch\.overrides', names=\[[^\]]*\][^()]*\)(, )?"
+    r"ImportFrom\(module='torch\.overrides', names=\[(?:(?!ImportFrom)[^\]])*\][^()]*\)(, )?"
 )
 _ROW: Final = re.compile(r"^  - ([A-Za-z_]\w*(?:\.\w+)?)\s*$", re.MULTILINE)
 

@@ -1,0 +1,69 @@
+"""NumPy with SciPy: no gradients, no devices, but the reference that everybody knows."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Dict, Optional
+
+import numpy
+import scipy
+from framework import StartError, UnsupportedError
+from mapped_framework import MappedFramework
+
+DTYPES: Dict[str, Any] = {
+    name: numpy.dtype(name)
+    for name in (
+        "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+        "float16", "float32", "float64", "complex64", "complex128",
+    )
+}  # fmt: skip
+
+
+SUBPACKAGES = ("fft", "linalg", "ndimage", "signal", "special", "stats")
+"""Of SciPy: those that forms name. They are not there by importing scipy alone in older releases."""
+
+
+class NumpyFramework(MappedFramework):
+    """NumPy and SciPy on arrays in host memory."""
+
+    name = "numpy"
+    version = str(numpy.__version__)
+
+    def from_numpy(self, array: Any, dtype: str) -> Any:
+        """The array itself, which is a copy already."""
+        return array
+
+    def to_numpy(self, tensor: Any) -> Any:
+        """The array itself."""
+        return numpy.asarray(tensor)
+
+    def dtype_of(self, tensor: Any) -> Optional[str]:
+        """Its dtype's own name, where programs have that dtype."""
+        name = str(tensor.dtype)
+        return name if name in DTYPES else None
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether it is an array, or a scalar that a reduction gave."""
+        return isinstance(value, (numpy.ndarray, numpy.generic))
+
+    def is_dtype(self, value: Any) -> bool:
+        """Whether it is a NumPy dtype."""
+        return isinstance(value, numpy.dtype)
+
+    def assign(self, target: Any, result: Any) -> Any:
+        """Copy a result of the same shape and dtype into the array."""
+        if target.shape != result.shape or target.dtype != result.dtype:
+            raise UnsupportedError("an in-place result of another shape or dtype")
+        target[...] = result
+        return target
+
+
+def make(hello: Dict[str, Any]) -> NumpyFramework:
+    """A NumPy ready to run programs. Raises StartError for an unknown option or device."""
+    if hello.get("device", "cpu") != "cpu":
+        raise StartError("numpy runs on the cpu only, not on %r" % hello["device"])
+    # What a function warns of, a division by zero, is in its result.
+    numpy.seterr(all="ignore")
+    for name in SUBPACKAGES:
+        importlib.import_module("scipy." + name)
+    return NumpyFramework(hello, DTYPES, {"numpy": numpy, "scipy": scipy})
