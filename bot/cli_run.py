@@ -23,7 +23,8 @@ from bot.cli_options import (
 )
 from bot.errors import OpDiffError
 from bot.exit_codes import ExitCode
-from bot.ops_table import list_ops
+from bot.op_coverage import measure_ops
+from bot.ops_table import list_ops, release_of
 from bot.plan import CHECK_DTYPES, DEFAULT_SOURCES, Dtype, Plan, PlannedTarget, Source
 from bot.replaying import print_replay, replay_finding, replay_json
 from bot.run import resume as resume_run
@@ -127,12 +128,28 @@ def ops(
         str | None,
         typer.Option("--framework", help="Whose names to look up: a framework or a requirement."),
     ] = None,
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure", help="With --framework: run every op's samples there and on PyTorch."
+        ),
+    ] = False,
+    op: Annotated[
+        list[str] | None, typer.Option("--op", help="With --measure: this op; may be given often.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="With --measure: the samples' dtype.")] = "float64",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """List the ops that programs exist for and, with --framework, which of them it has."""
+    """List the ops that programs exist for and, with --framework, which of them it has, or really covers."""
+    if measure and framework is None:
+        raise OpDiffError("--measure: say --framework, whose ops are to be run")
     with open_workshop(quiet) as workshop:
-        table = list_ops(workshop, framework)
+        if measure and framework is not None:
+            spec = release_of(framework, workshop)
+            table = measure_ops(workshop, spec, dtype, op or ())
+        else:
+            table = list_ops(workshop, framework)
     if as_json:
         print_json(table.to_json())
     else:

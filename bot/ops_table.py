@@ -74,7 +74,7 @@ def list_ops(workshop: Workshop, framework: str | None) -> OpsTable:
     spec = None
     offered: set[str] = set()
     if framework is not None:
-        spec = framework if "=" in framework else _release(framework, workshop)
+        spec = release_of(framework, workshop)
         offered = _names(spec, workshop)
     with workshop.source() as source:
         index = source.index()
@@ -99,8 +99,10 @@ def list_ops(workshop: Workshop, framework: str | None) -> OpsTable:
     return OpsTable(lines, spec)
 
 
-def _release(framework: str, workshop: Workshop) -> str:
-    """A framework's default release. Raises OpDiffError for one that nobody knows, or that has none."""
+def release_of(framework: str, workshop: Workshop) -> str:
+    """A requirement as it is, a framework as its default release. Raises OpDiffError for one that has none."""
+    if "=" in framework:
+        return framework
     recipes = workshop.store.recipes
     if framework not in recipes.frameworks():
         raise OpDiffError(
