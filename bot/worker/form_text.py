@@ -31,7 +31,7 @@ REQUIRED = object()
 """The default of a parameter that has none."""
 
 _PARTS = re.compile(
-    r"(?P<signature>\(.*\))(?: when (?P<condition>.+?))? -> (?P<expression>.+)", re.S
+    r"(?P<signature>\(.*?\))(?: when (?P<condition>.+?))? -> (?P<expression>.+)", re.S
 )
 
 
@@ -46,6 +46,11 @@ class Parameter(NamedTuple):
     kind: str  # "positional", "variadic" or "keyword"
     types: Tuple[Any, ...]
     default: Any
+
+    @property
+    def required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is REQUIRED
 
 
 class Form(NamedTuple):
