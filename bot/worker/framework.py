@@ -15,6 +15,7 @@ FRAMEWORKS: Dict[str, str] = {
     "torch": "torch_framework",
     "oneflow": "oneflow_framework",
     "numpy": "numpy_framework",
+    "paddle": "paddle_framework",
 }
 """A framework's name -> the module beside this one whose ``make(hello)`` gives its :class:`Framework`."""
 

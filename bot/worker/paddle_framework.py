@@ -1,0 +1,283 @@
+"""PaddlePaddle 2.6 to 3.3 on the CPU or CUDA, by its own ops, in-place ops, autograd and layers."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import warnings
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy
+
+# Read by Paddle when it is imported. Flags that a release does not know it ignores.
+for _flag in ("cudnn_deterministic", "embedding_deterministic", "cpu_deterministic"):
+    os.environ.setdefault("FLAGS_" + _flag, "1")
+for _flag in ("cublas", "cudnn"):
+    os.environ.setdefault("FLAGS_allow_tf32_" + _flag, "0")
+os.environ.setdefault("GLOG_minloglevel", "2")  # each promotion of a dtype is warned of
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import paddle
+
+from framework import (
+    ITEM_BYTES,
+    MAX_TENSOR_BYTES,
+    Read,
+    RefusedError,
+    StartError,
+    UnsupportedError,
+    same_bytes,
+)
+from mapped_framework import MappedFramework
+
+DTYPES: Dict[str, Any] = {
+    name: getattr(paddle, name) for name in ITEM_BYTES if hasattr(paddle, name)
+}
+NAMES: Dict[Any, str] = {dtype: name for name, dtype in DTYPES.items()}
+
+_LACKS = re.compile(
+    # No kernel for the dtype, no implementation, no such signature.
+    r"\(Unimplemented\)|is not registered|NotImplementedError|not (yet )?(implemented|supported)|"
+    r"[Tt]he data type of .* must be|dtype of .* must be|only supports? |does not support|"
+    r"unexpected keyword argument|positional arguments? but|missing \d+ required|"
+    r"got multiple values for argument|\(position \d+\) must be|Type promotion only support"
+)
+_BUILD_PATH = re.compile(r"\s*\(at /[^)\s]*:\d+\)|/[^\s:\"']*/(?=[^/\s]+\.(?:cc|h|cu|py)\b)")
+_LOST_DEVICE = re.compile(
+    r"CUDA error\((700|702|709|710|714|715|716|717|718|719)\)|"
+    r"an illegal memory access was encountered|device-side assert triggered"
+)
+
+
+class PaddleFramework(MappedFramework):
+    """One Paddle, on one device. Inputs are views of a storage of Paddle's own, with exactly their layout."""
+
+    name = "paddle"
+    version = str(paddle.__version__)
+
+    def __init__(self, hello: Dict[str, Any]) -> None:
+        device = str(hello.get("device", "cpu"))
+        self.place = _place(device)
+        self.on_cpu = device == "cpu"
+        paddle.set_device(device.replace("cuda.", "gpu:").replace("cuda", "gpu:0"))
+        self._generator = paddle.base.core.default_cpu_generator()
+        self._offset_unit = _offset_unit()
+        self._backward = paddle.autograd.backward
+        self._default_dtype = paddle.get_default_dtype()
+        super().__init__(hello, DTYPES, {"paddle": paddle})
+        if hasattr(paddle.base.core, "set_num_threads"):
+            paddle.base.core.set_num_threads(self.threads)
+
+    def facts(self) -> Dict[str, Any]:
+        """Version, build and device, for the report."""
+        facts = super().facts()
+        facts["git_version"] = str(getattr(paddle.version, "commit", ""))
+        cuda = str(paddle.version.cuda())
+        facts["cuda"] = "" if cuda == "False" else cuda
+        if not self.on_cpu:
+            facts["device_name"] = str(paddle.device.cuda.get_device_name(self.place))
+        return facts
+
+    def seed(self, seed: int) -> None:
+        """Reseed Paddle's generators, and put back the global switches that an op could have left turned."""
+        if self.on_cpu:
+            self._generator.manual_seed(seed)
+        else:
+            paddle.seed(seed)
+        if not paddle.is_grad_enabled():
+            paddle.set_grad_enabled(True)
+        if paddle.get_default_dtype() != self._default_dtype:
+            paddle.set_default_dtype(self._default_dtype)
+
+    # Tensors in.
+
+    def from_numpy(self, array: Any, dtype: str) -> Any:
+        """A new tensor of the array's elements; of its bits, where NumPy has no such dtype."""
+        array = numpy.ascontiguousarray(array).reshape(array.shape)
+        return self._made(dtype, array.shape, array.ctypes.data, array.nbytes)
+
+    def _made(self, dtype: str, shape: Sequence[int], address: int, nbytes: int) -> Any:
+        """A new tensor with a copy of bytes in memory: every dtype and shape by one way, and no promotion."""
+        self._require_dtype(dtype)
+        tensor = paddle.empty(list(shape), DTYPES[dtype])
+        size = _elements(shape) * ITEM_BYTES[dtype]
+        if size > nbytes:
+            raise RefusedError("a tensor larger than its bytes")
+        if not size:
+            return tensor
+        if self.on_cpu:
+            ctypes.memmove(tensor.data_ptr(), address, size)
+            return tensor
+        host = paddle.empty(list(shape), DTYPES[dtype], device="cpu")
+        ctypes.memmove(host.data_ptr(), address, size)
+        return host.to(self.place)
+
+    def owned(self, dtype: str, shape: Sequence[int], address: int, nbytes: int) -> Tuple[Any, Any]:
+        """A new contiguous tensor with a copy of the bytes, which is its own storage."""
+        tensor = self._made(dtype, shape, address, nbytes)
+        return tensor, tensor.detach()
+
+    def storage(self, dtype: str, address: int, nbytes: int) -> Any:
+        """A flat tensor that holds the bytes."""
+        return self._made(dtype, [nbytes // ITEM_BYTES[dtype]], address, nbytes)
+
+    def view(
+        self,
+        storage: Any,
+        dtype: str,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+        conj: bool,
+        neg: bool,
+    ) -> Any:
+        """An alias of the storage with this layout, and no view of it to Paddle's autograd."""
+        if conj or neg:
+            raise UnsupportedError("paddle has no conj or neg bit")
+        if NAMES[storage.dtype] != dtype:
+            raise UnsupportedError("paddle makes no alias of another dtype")
+        last = offset + sum((n - 1) * s for n, s in zip(shape, strides))
+        if offset < 0 or (0 not in shape and not 0 <= last < _elements(storage.shape)):
+            raise RefusedError("a tensor that reaches outside its storage")
+        start = offset * (ITEM_BYTES[dtype] if self._offset_unit == "bytes" else 1)
+        return paddle.as_strided(storage, list(shape), list(strides), start).detach()
+
+    def changed(self, storage: Any, address: int, nbytes: int) -> bool:
+        """Whether the storage no longer holds the bytes at ``address``."""
+        size = min(nbytes, _elements(storage.shape) * ITEM_BYTES[NAMES[storage.dtype]])
+        if not size:
+            return False
+        if not self.on_cpu:
+            storage = storage.cpu()
+        return not same_bytes(storage.data_ptr(), address, size)
+
+    def require_grad(self, tensor: Any) -> None:
+        """Make it a leaf that wants a gradient."""
+        tensor.stop_gradient = False
+
+    # Tensors out.
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether it is a paddle.Tensor."""
+        return isinstance(value, paddle.Tensor)
+
+    def is_dtype(self, value: Any) -> bool:
+        """Whether it is a dtype of Paddle's."""
+        return type(value) is type(paddle.float32)
+
+    def dtype_of(self, tensor: Any) -> Optional[str]:
+        """The dtype's name in programs."""
+        return NAMES.get(tensor.dtype)
+
+    def to_numpy(self, tensor: Any) -> Any:
+        """A copy in host memory; a dtype that NumPy lacks as its bits."""
+        name, shape, data = self.read(tensor)
+        try:
+            kind = numpy.dtype(name)
+        except TypeError:
+            kind = numpy.dtype("uint%d" % (8 * ITEM_BYTES[name]))
+        return numpy.frombuffer(data, kind).reshape(shape)
+
+    def read(self, tensor: Any) -> Read:
+        """Values in host memory, straight from the tensor's own: that has every dtype, which ``numpy()`` has not."""
+        if not tensor.is_dense():
+            tensor = tensor.to_dense()
+        name = NAMES.get(tensor.dtype)
+        if name is None:
+            raise UnsupportedError("a result of dtype %s" % tensor.dtype)
+        shape = [int(length) for length in tensor.shape]
+        nbytes = _elements(shape) * ITEM_BYTES[name]
+        if nbytes > MAX_TENSOR_BYTES:
+            raise UnsupportedError("a result of %d bytes" % nbytes)
+        if not nbytes:
+            return name, shape, b""
+        if not self.on_cpu:
+            tensor = tensor.detach().cpu()
+        if not tensor.is_contiguous():
+            tensor = tensor.detach().contiguous()
+        address = tensor.data_ptr()
+        if not address:
+            raise RuntimeError("a tensor of shape %s that holds no memory" % shape)
+        return name, shape, ctypes.string_at(address, nbytes)
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        if not self.on_cpu:
+            paddle.device.synchronize()
+
+    # Gradients.
+
+    def assign(self, target: Any, result: Any) -> Any:
+        """Put a result into the target by Paddle's own copy, which its autograd sees."""
+        if list(target.shape) != list(result.shape) or target.dtype != result.dtype:
+            raise UnsupportedError("an in-place result of another shape or dtype")
+        if target.is_leaf and not target.stop_gradient:
+            raise UnsupportedError("paddle.assign does not refuse a leaf that wants a gradient")
+        return paddle.assign(result, target)
+
+    def backward(self, outputs: List[Any], gradients: List[Any]) -> None:
+        """Run backward from all outputs at once. Raises UnsupportedError where an op of theirs has no backward."""
+        for output in outputs:
+            if output.stop_gradient:
+                raise UnsupportedError("paddle gives this result no gradient")
+        self._backward(outputs, gradients)
+
+    def gradient(self, leaf: Any) -> Optional[Any]:
+        """The leaf's ``grad``."""
+        return leaf.grad
+
+    # Values and errors.
+
+    def value(self, result: Any) -> Any:
+        """Dtypes and sizes in the program's grammar."""
+        if type(result) is type(paddle.float32):
+            return {"dtype": NAMES.get(result, str(result).replace("paddle.", ""))}
+        return super().value(result)
+
+    def classify(self, error: Exception, name: str, phase: str) -> str:
+        """Unsupported: Paddle says that it has no such kernel, dtype or signature."""
+        if isinstance(error, (UnsupportedError, NotImplementedError)):
+            return "unsupported"
+        return "unsupported" if _LACKS.search(str(error)) else "exception"
+
+    def is_fatal(self, error: Exception) -> bool:
+        """A CUDA error after which every call of the process fails."""
+        return not self.on_cpu and _LOST_DEVICE.search(str(error)) is not None
+
+    def describe(self, error: Exception) -> Tuple[str, str]:
+        """Without the source lines of the machine that Paddle was built on."""
+        return type(error).__name__, _BUILD_PATH.sub("", str(error)).strip()
+
+
+def make(hello: Dict[str, Any]) -> PaddleFramework:
+    """A Paddle ready to run programs. Raises StartError for an unknown option or a device that is not there."""
+    warnings.simplefilter("ignore")
+    return PaddleFramework(hello)
+
+
+def _place(device: str) -> Any:
+    kind, _, index = device.partition(".")
+    if kind == "cpu":
+        return paddle.CPUPlace()
+    if kind != "cuda":
+        raise StartError("paddle has no device %r" % device)
+    if not paddle.is_compiled_with_cuda():
+        raise StartError("this paddle is a CPU build; paddlepaddle-gpu has CUDA")
+    if not paddle.device.cuda.device_count() > int(index or 0):
+        raise StartError("paddle %s sees no CUDA device %s here" % (paddle.__version__, index or 0))
+    return paddle.CUDAPlace(int(index or 0))
+
+
+def _offset_unit() -> str:
+    """What as_strided's offset counts: its documentation does not say, and releases may differ."""
+    four = paddle.as_strided(paddle.arange(8, dtype="float32"), [1], [1], 4)
+    return "bytes" if four.item() == 1 else "elements"
+
+
+def _elements(shape: Sequence[int]) -> int:
+    size = 1
+    for length in shape:
+        size *= length
+    return size
