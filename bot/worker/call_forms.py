@@ -57,7 +57,11 @@ class BoundForm:
 
 
 class FormCall:
-    """A canonical op: its forms in order; the first one that takes the arguments is called."""
+    """A canonical op: its forms in order; the first one that takes the arguments is called.
+
+    Where that one says by an UnsupportedError that the framework lacks something, such as a kernel for the device or
+    for the dtype, the next one that takes the arguments has its turn.
+    """
 
     def __init__(
         self,
@@ -80,9 +84,13 @@ class FormCall:
             except MismatchError as error:
                 reasons.append(str(error))
                 continue
-            if form.holds([self._plain(value) for value in values]):
+            if not form.holds([self._plain(value) for value in values]):
+                reasons.append("its condition does not hold")
+                continue
+            try:
                 return self._apply(form.function, values)
-            reasons.append("its condition does not hold")
+            except UnsupportedError as error:
+                reasons.append(str(error))
         raise UnsupportedError("%s: not with %s" % (self._name, "; ".join(dict.fromkeys(reasons))))
 
 
@@ -96,6 +104,23 @@ class InPlaceCall:
     def __call__(self, target: Any, *args: Any, **kwargs: Any) -> Any:
         """The target itself, with the result in it."""
         return self._assign(target, self._call(target, *args, **kwargs))
+
+
+def form_calls(
+    rows: Dict[str, Any],
+    namespace: Dict[str, Any],
+    kind: Kind,
+    is_dtype: Callable[[Any], bool],
+    apply: Callable[..., Any],
+    plain: Callable[[Any], Any],
+) -> Dict[str, FormCall]:
+    """The ops of a mapping that this release has: those with a form all of whose functions are there."""
+    calls: Dict[str, FormCall] = {}
+    for name, row in rows.items():
+        forms, _ = bound_forms(row.get("call", ()), namespace, kind, is_dtype)
+        if forms:
+            calls[name] = FormCall(name, forms, apply, plain)
+    return calls
 
 
 def bound_forms(

@@ -25,6 +25,13 @@ _KINDS: Dict[str, frozenset[str]] = {
 }
 
 
+def dtype_kind(name: str) -> str:
+    """``bool``, ``int``, ``float`` or ``complex`` by a dtype's canonical name; an empty text for no name."""
+    kind = name.rstrip("0123456789")
+    known = {"bool": "bool", "int": "int", "uint": "int", "complex": "complex"}
+    return known.get(kind, "float" if name else "")
+
+
 class MismatchError(Exception):
     """Arguments that a form does not take; the message says which."""
 

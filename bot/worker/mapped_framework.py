@@ -11,7 +11,8 @@ import re
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy
-from call_forms import FormCall, InPlaceCall, bound_forms
+from call_forms import FormCall, InPlaceCall, form_calls
+from form_binding import dtype_kind
 from framework import (
     ITEM_BYTES,
     MAX_TENSOR_BYTES,
@@ -60,7 +61,9 @@ class MappedFramework(Framework):
         self._reseed_numpy = numpy_reseeder()
         self._reseed_python = python_reseeder()
         mapping = hello.get("mapping", {})
-        calls = self._calls(mapping.get("ops", {}))
+        calls = form_calls(
+            mapping.get("ops", {}), namespace, self.kind, self.is_dtype, self.apply, self.plain
+        )
         self.table.update(calls)
         for name, (other, how) in mapping.get("same_calls", {}).items():
             if other in calls:
@@ -70,15 +73,6 @@ class MappedFramework(Framework):
         if how == "reversed":
             return lambda first, second: call(second, first)
         return InPlaceCall(call, self.assign) if how == "in place" else call
-
-    def _calls(self, rows: Dict[str, Any]) -> Dict[str, FormCall]:
-        """The ops that this release has: those with a form all of whose functions are there."""
-        calls: Dict[str, FormCall] = {}
-        for name, row in rows.items():
-            forms, _ = bound_forms(row.get("call", ()), self.namespace, self.kind, self.is_dtype)
-            if forms:
-                calls[name] = FormCall(name, forms, self.apply, self.plain)
-        return calls
 
     # What a subclass has to say.
 
@@ -134,13 +128,7 @@ class MappedFramework(Framework):
         """``bool``, ``int``, ``float`` or ``complex`` for a tensor of such a dtype, else an empty text."""
         if not self.is_tensor(value):
             return ""
-        name = self.dtype_of(value) or ""
-        if name == "bool":
-            return "bool"
-        kind = name.rstrip("0123456789")
-        return {"int": "int", "uint": "int", "complex": "complex"}.get(
-            kind, "float" if name else ""
-        )
+        return dtype_kind(self.dtype_of(value) or "")
 
     def is_dtype(self, value: Any) -> bool:
         """Whether a value is one of the framework's dtypes."""

@@ -16,6 +16,8 @@ os.environ.setdefault("GLOG_minloglevel", "2")  # the import itself warns of a m
 import calling_thread  # before oneflow, which reads at its import what this sets
 import oneflow
 import values
+from call_forms import form_calls
+from form_binding import dtype_kind
 from framework import (
     ITEM_BYTES,
     MAX_TENSOR_BYTES,
@@ -94,6 +96,7 @@ class OneFlowFramework(Framework):
         self.known = known_names()
         self.table = build_table(self.known)
         add_aliases(mapping, self.table)
+        self._add_forms(mapping)
         self.adapters = adapters(
             mapping, lambda value: values.decode(value, {}, self), self.is_tensor
         )
@@ -112,6 +115,24 @@ class OneFlowFramework(Framework):
         # OneFlow 0.8 has no default dtype to turn.
         self._default_dtype_now = getattr(oneflow, "get_default_dtype", lambda: oneflow.float32)
         self._default_dtype = self._default_dtype_now()
+
+    def _add_forms(self, mapping: Dict[str, Any]) -> None:
+        """Ops with call forms; other forms of such an op where OneFlow has none of its own."""
+        calls = form_calls(
+            mapping.get("ops", {}),
+            {"oneflow": oneflow},
+            self._kind,
+            lambda value: isinstance(value, oneflow.dtype),
+            lambda function, values: function(*values),
+            lambda value: value,
+        )
+        self.table.update(calls)
+        for name, (other, how) in mapping.get("same_calls", {}).items():
+            if other in calls and how == "plain":
+                self.table.setdefault(name, calls[other])
+
+    def _kind(self, value: Any) -> str:
+        return dtype_kind(_NAMES.get(value.dtype, "")) if self.is_tensor(value) else ""
 
     def _whole_storage(self, args: List[Any], kwargs: Dict[str, Any]) -> Arguments:
         """as_strided counts from the storage's start, which for an input with an offset OneFlow does not know."""

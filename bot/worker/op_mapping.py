@@ -14,12 +14,16 @@ IsTensor = Callable[[Any], bool]
 
 
 def adapters(mapping: Dict[str, Any], decode: Decode, is_tensor: IsTensor) -> Dict[str, Adapter]:
-    """Canonical name -> adapter, for every op that the mapping has a row of.
+    """Canonical name -> adapter, for every op that the mapping has a row of; those with call forms are bound by them instead.
 
     ``decode`` turns a value of the program's grammar into the framework's.
     """
     rows = mapping.get("ops", {})
-    return {name: _adapter(name, row, decode, is_tensor) for name, row in rows.items()}
+    return {
+        name: _adapter(name, row, decode, is_tensor)
+        for name, row in rows.items()
+        if not row.get("call")
+    }
 
 
 def add_aliases(mapping: Dict[str, Any], table: Dict[str, Callable[..., Any]]) -> None:
