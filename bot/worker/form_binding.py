@@ -87,8 +87,10 @@ def _check(
 ) -> None:
     if not parameter.required and same(value, parameter.default):
         return
-    fits = not parameter.types or any(
-        _is(value, wanted, kind, is_dtype) for wanted in parameter.types
+    # A variadic parameter's annotation, as in Python, is what each of its values is.
+    items = value if parameter.kind == "variadic" else (value,)
+    fits = not parameter.types or all(
+        any(_is(item, wanted, kind, is_dtype) for wanted in parameter.types) for item in items
     )
     if parameter.name not in form.used or not fits:
         raise MismatchError("%s=%s" % (parameter.name, shown(value)))
