@@ -10,8 +10,8 @@ import sys
 from typing import Any
 
 sys.path.insert(0, sys.argv[1])
-from call_forms import FormCall, InPlaceCall, bound_forms  # noqa: E402
-from framework import UnsupportedError  # noqa: E402
+from call_forms import FormCall, InPlaceCall, bound_forms
+from framework import UnsupportedError
 
 
 class Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import keyword
 
 import pytest
@@ -40,7 +41,7 @@ def test_literals_and_variadic_parameters() -> None:
         ("(x) -> (y := np.abs(x)) + y.sum()", {"np.abs"}),
         ("(x) -> sorted(x, key=lambda v: v[0])", {"sorted"}),
         ("(x) when isinstance(x, list) -> np.max(x)", {"isinstance", "list", "np.max"}),
-        ("(x) -> x.sum()", set()),
+        ("(x) -> x.sum()", set[str]()),
     ],
 )
 def test_the_paths_that_a_form_needs(text: str, paths: set[str]) -> None:
@@ -61,7 +62,7 @@ def test_the_paths_that_a_form_needs(text: str, paths: set[str]) -> None:
     ],
 )
 def test_what_is_no_form_is_refused_in_one_line(text: str, says: str) -> None:
-    with pytest.raises(FormError, match=".") as caught:
+    with pytest.raises(FormError) as caught:
         parse(text)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -94,7 +95,5 @@ def test_every_parameter_comes_back(names: list[str], types: list[str], path: st
 
 @given(st.text(max_size=80))
 def test_any_text_is_a_form_or_a_form_error(text: str) -> None:
-    try:
-        parse(text)
-    except FormError as error:
-        assert str(error)
+    with contextlib.suppress(FormError):
+        assert parse(text).text == text
