@@ -68,3 +68,30 @@ def test_a_group_that_is_a_form_of_another_is_refused() -> None:
 def test_an_unknown_section_is_refused() -> None:
     with pytest.raises(ValueError):
         load_op_groups(MINIMAL + "extra: {source: s, groups: {}}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [
+        ("Tensor.add", ("add", "plain")),
+        ("Tensor.add_", ("add", "in place")),
+        ("relu_", ("relu", "in place")),
+        ("Tensor.__add__", ("add", "plain")),
+        ("Tensor.__iadd__", ("add", "in place")),
+        ("Tensor.__radd__", ("add", "reversed")),
+        ("Tensor.__rshift__", ("bitwise_right_shift", "plain")),
+        ("Tensor.__rrshift__", ("bitwise_right_shift", "reversed")),
+        ("Tensor.__invert__", ("bitwise_not", "plain")),
+        ("Tensor.__ior__", ("bitwise_or", "in place")),
+        ("absolute", ("abs", "plain")),
+        ("Tensor.absolute_", ("abs", "in place")),
+        ("special.expit", ("sigmoid", "plain")),
+        ("add", None),
+        ("Tensor.__getitem__", None),  # an operator of its own, not a form of a function
+        ("nn.ReLU", None),
+    ],
+)
+def test_a_form_that_takes_the_arguments_of_its_function(
+    name: str, same: tuple[str, str] | None
+) -> None:
+    assert op_groups().same_call(name) == same

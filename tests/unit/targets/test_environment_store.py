@@ -202,6 +202,14 @@ def test_an_interpreter_with_two_frameworks_needs_a_word(
     assert chosen.environment.framework == "oneflow"
 
 
+def test_numpy_is_the_framework_only_where_that_is_said(
+    store: EnvironmentStore, interpreters: Interpreters, tmp_path: Path
+) -> None:
+    both = interpreters.add(tmp_path / "both", ["jax", "numpy"])
+    assert resolve(f"{both}:cpu", store).environment.framework == "jax"
+    assert resolve(f"{both}:cpu:framework=numpy", store).environment.framework == "numpy"
+
+
 def test_bad_interpreters(
     store: EnvironmentStore, interpreters: Interpreters, tmp_path: Path
 ) -> None:

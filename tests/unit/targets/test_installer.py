@@ -90,6 +90,19 @@ def test_an_error_with_causes_becomes_one_line() -> None:
     assert one_line(lines) == "Failed to fetch x: connection refused"
 
 
+def test_only_what_is_named_is_built_from_source(tmp_path: Path) -> None:
+    uv = program(tmp_path / "uv", 'echo "$@"')
+    said: list[str] = []
+    installer = Installer(uv, {"PATH": os.environ["PATH"]}, said.append)
+    installer.install(tmp_path, ["torch==1"])
+    installer.install(tmp_path, ["torch==1"], built=["slow", "pure"])
+    python = tmp_path / "bin/python"
+    assert said == [
+        f"pip install --only-binary :all: --python {python} -- torch==1",
+        f"pip install --only-binary :all: --python {python} --no-binary slow --no-binary pure -- torch==1",
+    ]
+
+
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     uv = program(tmp_path / "uv", "echo error: a; echo '  cause: No space left on device'; exit 2")
     with pytest.raises(InstallError, match=f"^no space left in {tmp_path.parent}: free some"):

@@ -63,6 +63,7 @@ def test_a_nightly_is_served_by_the_range_that_it_precedes() -> None:
         ("python", [], "at least 1"),
         ("requirements", ["numpy <"], "no requirement"),
         ("library_paths", ["../lib"], "below site-packages"),
+        ("built", ["--index-url=x"], "no distribution's name"),
         ("framework", "Torch!", "match"),
         ("source", "", "at least 1"),
         ("colour", "red", "not permitted"),
