@@ -6,6 +6,9 @@ import importlib
 from typing import Any, Dict, Optional
 
 import numpy
+import numpy_indexing
+import numpy_ops
+import numpy_windows
 import scipy
 from framework import StartError, UnsupportedError
 from mapped_framework import MappedFramework
@@ -19,7 +22,7 @@ DTYPES: Dict[str, Any] = {
 }  # fmt: skip
 
 
-SUBPACKAGES = ("fft", "linalg", "ndimage", "signal", "special", "stats")
+SUBPACKAGES = ("fft", "integrate", "linalg", "signal", "spatial", "special")
 """Of SciPy: those that forms name. They are not there by importing scipy alone in older releases."""
 
 
@@ -66,4 +69,11 @@ def make(hello: Dict[str, Any]) -> NumpyFramework:
     numpy.seterr(all="ignore")
     for name in SUBPACKAGES:
         importlib.import_module("scipy." + name)
-    return NumpyFramework(hello, DTYPES, {"numpy": numpy, "scipy": scipy})
+    namespace = {
+        "numpy": numpy,
+        "scipy": scipy,
+        "ops": numpy_ops,
+        "places": numpy_indexing,
+        "windows": numpy_windows,
+    }
+    return NumpyFramework(hello, DTYPES, namespace)
