@@ -6,7 +6,19 @@ import functools
 from importlib import resources
 
 import yaml
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+
+class Gradients(BaseModel):
+    """How a framework is asked for gradients, in statements; ``dialects.yml`` explains the columns."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    leaf: str = ""
+    record: str = ""
+    function: str = ""
+    backward: str
+    gradient: str = "{x}.grad"
 
 
 class Dialect(BaseModel):
@@ -15,12 +27,27 @@ class Dialect(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     module: str
+    names: bool = False
+    imports: dict[str, str] = {}
+    setup: list[str] = []
+    devices: dict[str, str] | None = None
     seed: str
     threads: str
+    dtype: str
+    dtype_names: dict[str, str] = {}
     dtypes: frozenset[str]
+    tensor: str
     from_numpy: str
     view: str
+    copy_: str = Field(alias="copy")
+    assign: str = ""
+    gradients: Gradients | None
+    to_numpy: str = ""
     source: str
+
+    def dtype_source(self, name: str) -> str:
+        """The source of a canonical dtype."""
+        return self.dtype_names.get(name, self.dtype.format(name=name))
 
 
 @functools.cache

@@ -20,10 +20,11 @@ from bot.report.bundle import FindingBundle
 from bot.report.dialect import dialects
 from bot.report.escape import comment
 from bot.report.expectation import Expectation, ExpectedTensor, expect
+from bot.report.identifiers import Known
 from bot.report.literals import array_code, carried
 from bot.report.repro_code import ProgramCode, ReproError
 from bot.report.script_check import passes
-from bot.targets.op_mapping import OpRow, load_op_mapping
+from bot.targets.op_mapping import OpMapping, load_op_mapping
 
 REPEATS = 20
 MAX_SCRIPT_BYTES = 32 << 20  # more is no script that anybody opens; `opdiff replay` needs none
@@ -37,7 +38,9 @@ def repro_script(bundle: FindingBundle) -> str:
     dialect = dialects().get(framework)
     if dialect is None:
         raise ReproError(f"scripts for {framework!r} cannot be written yet")
-    writer = ProgramCode(program, data, dialect, expectation.subject.device, _rows(framework))
+    device, mapping = expectation.subject.device, _mapping(framework)
+    known = _known_results(bundle, expectation)
+    writer = ProgramCode(program, data, dialect, device, mapping, known)
     keys = [tensor.key for tensor in expectation.tensors]
     watched = [(name, path) for role, name, path in keys if role == "intermediate"]
     inputs, calls, backward = writer.inputs(), writer.calls(watched), writer.backward()
@@ -47,15 +50,19 @@ def repro_script(bundle: FindingBundle) -> str:
     uses_growth = any(tensor.bound.growth for tensor in expectation.tensors)
     check_dtype = bundle.finding.kind == "dtype"
     expected = _expected_rows(expectation, uses_growth, check_dtype)
+    setup = _setup(dialect.seed, dialect.threads, program.seed, bundle.threads)
     body = "\n".join([*inputs, *calls, *backward, *(row["code"] for row in expected)])
     fields: dict[str, Any] = {
         "title": comment(f"{bundle.finding.op}: {_headline(bundle.finding)}"),
         "story": _story(bundle, expectation, program),
         "module": dialect.module,
+        "needs": _needs(dialect.module, writer.imports()),
+        "framework_imports": writer.imports(),
+        "to_numpy": dialect.to_numpy.format(x="value"),
         "imports": _imports(expectation, body),
         "uses_specials": re.search(r"\b(nan|inf)\b", body) is not None,
         "uses_stored": "stored(" in body,
-        "setup": _setup(dialect.seed, dialect.threads, program.seed, bundle.threads),
+        "setup": [*writer.setup(), *setup],
         "inputs": inputs or ["pass"],
         "calls": calls,
         "backward": backward,
@@ -92,8 +99,27 @@ def script_if_any(bundle: FindingBundle) -> str:
 
 
 @functools.cache
-def _rows(framework: str) -> dict[str, OpRow]:
-    return load_op_mapping(framework).ops
+def _mapping(framework: str) -> OpMapping:
+    return load_op_mapping(framework)
+
+
+def _known_results(bundle: FindingBundle, expectation: Expectation) -> Known:
+    """Dtype and shape of each result: the subject's own, else any other side's."""
+    outcomes = [entry.outcome for entry in bundle.outcomes]
+    known: dict[tuple[str, tuple[int, ...]], tuple[str, tuple[int, ...]]] = {}
+    for outcome in (expectation.subject.outcome, *outcomes):
+        for tensor in outcome.tensors:
+            if tensor.role in ("output", "intermediate"):
+                key = tensor.name, tensor.path
+                known.setdefault(key, (tensor.dtype, tuple(tensor.array.shape)))
+    return known
+
+
+def _needs(module: str, imports: list[str]) -> str:
+    """What must be installed, in words."""
+    packages = dict.fromkeys([module, *(line.split()[1].split(".")[0] for line in imports)])
+    packages.pop("numpy", None)
+    return " and ".join([", ".join(packages), "NumPy"] if packages else ["NumPy"])
 
 
 @functools.cache
