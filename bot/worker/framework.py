@@ -9,13 +9,18 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
+
+if TYPE_CHECKING:
+    from program_function import ProgramFunction
 
 FRAMEWORKS: Dict[str, str] = {
     "torch": "torch_framework",
     "oneflow": "oneflow_framework",
     "numpy": "numpy_framework",
+    "mindspore": "mindspore_framework",
     "paddle": "paddle_framework",
+    "tensorflow": "tensorflow_framework",
 }
 """A framework's name -> the module beside this one whose ``make(hello)`` gives its :class:`Framework`."""
 
@@ -31,6 +36,9 @@ MAX_TENSOR_BYTES = 1 << 28
 
 Read = Tuple[str, List[int], bytes]
 """A tensor pulled to host memory: canonical dtype name, shape, C-contiguous little-endian bytes."""
+
+Backward = Sequence[Tuple[int, Tuple[int, ...], Any]]
+"""Outputs to run backward from: index of the result, path into it, gradient."""
 
 Arguments = Tuple[List[Any], Dict[str, Any]]
 Adapter = Callable[[List[Any], Dict[str, Any]], Arguments]
@@ -66,6 +74,18 @@ class Framework:
     """
 
     name = ""
+
+    compiles = False
+    """Whether a program's calls are run as one function, by :meth:`run_compiled`: what a mode such as ``compile`` does."""
+
+    compiles_methods = False
+    """Whether the compiler wants methods of tensors called as methods."""
+
+    compile_seconds = 0.0
+    """The most that compiling one program may take; 0 for no bound. From ``hello``."""
+
+    worn = False
+    """Whether this process ought to be replaced before the next program, for what the last ones left in it."""
 
     def __init__(self) -> None:
         self.table: Dict[str, Callable[..., Any]] = {}
@@ -151,6 +171,18 @@ class Framework:
 
     def load_state(self, module: Any, state: Dict[str, Any]) -> None:
         """Replace parameters and buffers by name. Raises RefusedError for a name that the module does not have."""
+        raise NotImplementedError
+
+    # Compiled.
+
+    def run_compiled(
+        self, program: "ProgramFunction", inputs: List[Any], backward: Backward
+    ) -> Sequence[Any]:
+        """Compile a program's function, run it once, and return what it returns.
+
+        ``backward`` is what will be asked of :meth:`backward` right after, for compilers that must know it when they
+        compile. Raises UnsupportedError for what the compiler does not take; what else it raises is the outcome.
+        """
         raise NotImplementedError
 
     # Values.
