@@ -5,7 +5,8 @@ Reads like this: source -> programs -> measure -> judge -> summarise -> report.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bot.changes.change import Changes
@@ -20,7 +21,8 @@ from bot.plan import Plan
 from bot.prefetch import Prefetched
 from bot.programs.op_groups import group_of
 from bot.programs.op_index import OpIndex, UnknownOpError
-from bot.programs.source import SourceCounts, SourceEntry, SourceRequest
+from bot.programs.program import decode
+from bot.programs.source import SourceCounts, SourcedProgram, SourceEntry, SourceRequest
 from bot.report.results import Results
 from bot.report.write import write_report
 from bot.run_directory import RunDirectory
@@ -66,7 +68,10 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         if measured.entries:
             progress.note(f"{len(measured.entries):,} programs were measured before")
         comparator = comparator_of(assignment, labels, facts)
-        programs = Prefetched(source.programs(requests(plan, entries), counts))
+        left_out: Counter[str] = Counter()
+        programs = Prefetched(
+            capped(source.programs(requests(plan, entries), counts), plan.per_op, left_out)
+        )
         deadline = None if plan.budget is None else workshop.clock() + plan.budget
         try:
             Measurement(pool, comparator, directory, progress, workshop.clock).run(
@@ -78,7 +83,7 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         settlement = judge(measured, pool, comparator, plan.roles, directory, progress)
         story = Story(
             assignment.plan, labels, facts, measured, counts, settlement, assignment.changes,
-            assignment.notes, assignment.shortfalls, assignment.untestable, started,
+            (*assignment.notes, *_left_out(left_out, plan.per_op)), assignment.shortfalls, assignment.untestable, started,
             workshop.now(), groups,
         )  # fmt: skip
         results = summarise(story)
@@ -108,15 +113,55 @@ def comparator_of(
     assignment: Assignment, labels: Sequence[str], facts: Sequence[TargetFacts]
 ) -> Comparator:
     """What compares the targets' outcomes, told which are one build, and what a candidate must support."""
-    targets = assignment.targets
-    frameworks = [target.environment.framework for target in targets]
+    frameworks = [target.environment.framework for target in assignment.targets]
     versions = [str(fact.ready.get("version", "")) for fact in facts]
     return Comparator(
         labels,
         frameworks,
-        [f"{target.environment.digest}:{target.target.device}" for target in targets],
+        builds_of(facts),
         held_to=held_to(labels, assignment.plan.roles, frameworks, versions),
+        compiles=compiles_of(facts),
     )
+
+
+def builds_of(facts: Sequence[TargetFacts]) -> list[str]:
+    """Equal for targets that draw the same random numbers: one build, on one device, and no mode that draws others."""
+    return [
+        f"{fact.target.environment.digest}:{fact.target.target.device}"
+        + ("" if fact.ready.get("same_random", True) is True else f":{fact.target.label}")
+        for fact in facts
+    ]
+
+
+def compiles_of(facts: Sequence[TargetFacts]) -> list[bool]:
+    """Which targets run a program's calls as one compiled function."""
+    return [fact.ready.get("compiles") is True for fact in facts]
+
+
+def capped(
+    programs: Iterable[SourcedProgram], per_op: int | None, left_out: Counter[str]
+) -> Iterator[SourcedProgram]:
+    """The first ``per_op`` programs of each op and kind (samples, reference inputs, error inputs); the rest is counted."""
+    if per_op is None:
+        yield from programs
+        return
+    taken: Counter[tuple[str, str]] = Counter()
+    for program in programs:
+        kind = decode(program.blob)[0].origin.kind
+        if taken[program.op, kind] < per_op:
+            taken[program.op, kind] += 1
+            yield program
+        else:
+            left_out[kind] += 1
+
+
+def _left_out(left_out: Counter[str], per_op: int | None) -> Iterator[str]:
+    if left_out:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(left_out.items()))
+        yield (
+            f"--per-op {per_op}: {left_out.total():,} programs were left out ({kinds}); "
+            f"of each op, {per_op} of each kind ran"
+        )
 
 
 def groups_of(plan: Plan, index: OpIndex) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from bot.errors import OpDiffError
 from bot.exit_codes import ExitCode
 from bot.op_coverage import measure_ops
 from bot.ops_table import list_ops, release_of
-from bot.plan import CHECK_DTYPES, DEFAULT_SOURCES, Dtype, Plan, PlannedTarget, Source
+from bot.plan import ALL_KINDS, CHECK_DTYPES, DEFAULT_SOURCES, Dtype, Plan, PlannedTarget, Source
 from bot.replaying import print_replay, replay_finding, replay_json
 from bot.run import resume as resume_run
 from bot.run import run as run_plan
@@ -68,6 +68,14 @@ def _dtypes(given: list[str] | None, every: bool) -> tuple[Dtype, ...]:
     return tuple(dtype for dtype in CHECK_DTYPES if dtype in wanted or "all" in wanted)
 
 
+def _kinds(given: list[str] | None) -> tuple[str, ...]:
+    wanted = split_commas(given) or ALL_KINDS
+    for kind in wanted:
+        if kind not in ALL_KINDS:
+            raise OpDiffError(f"kind {kind!r} is none of {', '.join(ALL_KINDS)}")
+    return tuple(kind for kind in ALL_KINDS if kind in wanted)
+
+
 def run(
     op: Annotated[list[str] | None, typer.Option("--op", help="An op; may be given often.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All ops of the sources.")] = False,
@@ -79,6 +87,14 @@ def run(
     dtype: Annotated[
         list[str] | None,
         typer.Option(help="dtypes by comma, or all. Default: float32; with --op: all."),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="Kinds of programs by comma: sample, reference, error. Default: all."),
+    ] = None,
+    per_op: Annotated[
+        int | None,
+        typer.Option(min=1, help="At most so many programs of each op and kind."),
     ] = None,
     budget: BudgetOption = None,
     seed: SeedOption = 0,
@@ -99,9 +115,11 @@ def run(
 ) -> None:
     """Run ops on two or more targets and report where they differ."""
     if resume is not None:
-        if op or every or target or source or dtype or seed or budget is not None:
+        planned = (op, every, target, source, dtype, kind, per_op, seed, budget is not None)
+        if any(planned):
             raise OpDiffError(
-                "--resume goes on as planned: give no --op, --all, --target, --source, --dtype, --seed or --budget"
+                "--resume goes on as planned: give no --op, --all, --target, --source, --dtype, --kind, --per-op, "
+                "--seed or --budget"
             )
         with open_workshop(quiet) as workshop:
             results = resume_run(resume, workshop, allow_paths)
@@ -114,8 +132,10 @@ def run(
         ops=_ops(op, every),
         sources=_sources(source),
         dtypes=_dtypes(dtype, every),
+        kinds=_kinds(kind),
         seed=seed,
         budget=budget,
+        per_op=per_op,
     )
     with open_workshop(quiet) as workshop:
         results = run_plan(plan, out, workshop)

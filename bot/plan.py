@@ -59,6 +59,7 @@ class Plan(_Model):
     forms: tuple[str, ...] = Field(default=ALL_FORMS, min_length=1)
     seed: int = Field(default=0, ge=0, le=MAX_SEED)
     budget: float | None = Field(default=None, gt=0)
+    per_op: int | None = Field(default=None, ge=1)  # programs of each op and kind; None for all
     fail_on: FailOn = "any"
     candidate: str | None = (
         None  # how the candidate's environment is made: overlay, a wheel, a requirement...

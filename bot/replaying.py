@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from bot.carry_out import builds_of, compiles_of
 from bot.errors import OpDiffError
 from bot.oracle.compare import Comparator, Comparison
 from bot.oracle.finding import Mismatch
@@ -52,7 +53,9 @@ def replay_finding(folder: Path, workshop: Workshop, candidate: str | None = Non
         ) -> Sequence[Mismatch]:
             sourced = SourcedProgram(blob, digest(blob), program.op)
             support = held_to(labels, roles, frameworks, versions)
-            comparator = Comparator(labels, frameworks, held_to=support)
+            comparator = Comparator(
+                labels, frameworks, builds_of(facts), held_to=support, compiles=compiles_of(facts)
+            )
             comparison = comparator.compare(sourced, outcomes)
             if not comparison.mismatches and not comparison.counts.compared:
                 raise OpDiffError(f"{folder}: nothing was compared: {_why_not(comparison, labels)}")

@@ -14,6 +14,8 @@ What is compared, in this order:
   parameters and buffers, by the rules of :mod:`bot.oracle.pair`. A gradient that is absent agrees with one that is all
   zeros. A side effect (or parameter or buffer) seen on one side only is compared with the values the program began
   with. What one target did not reach because it raised is not compared.
+- **compiled programs**: where a target compiles, any exception agrees with any other, wherever they stopped, for what it
+  runs is one function; and an intermediate that it does not show is not compared.
 - **values** that are no tensors: exactly, floats within the tolerance of the program's floating inputs.
 - **result structure**: a tensor where another has a value or nothing.
 
@@ -51,7 +53,8 @@ class Comparator:
 
     ``labels`` must be unique (:func:`bot.oracle.sides.unique_labels`). ``builds`` says which targets run the same build of
     a framework on the same device (equal strings); by default those whose labels are equal up to ``#2``. ``held_to`` says
-    for each target whose support it must keep, by label, "" for nobody's (:func:`bot.oracle.roles.held_to`).
+    for each target whose support it must keep, by label, "" for nobody's (:func:`bot.oracle.roles.held_to`). ``compiles``
+    says which targets run a program's calls as one compiled function.
     Raises ValueError when the lists don't fit each other.
     """
 
@@ -62,14 +65,17 @@ class Comparator:
         builds: Sequence[str] | None = None,
         conventions: Conventions | None = None,
         held_to: Sequence[str] | None = None,
+        compiles: Sequence[bool] | None = None,
     ) -> None:
         builds = [label.partition("#")[0] for label in labels] if builds is None else builds
         if len(set(labels)) != len(labels):
             raise ValueError("two targets have the same label; unique_labels tells them apart")
         held_to = [""] * len(labels) if held_to is None else held_to
-        if not len(labels) == len(frameworks) == len(builds) == len(held_to) or not labels:
+        compiles = [False] * len(labels) if compiles is None else compiles
+        lengths = set(map(len, (labels, frameworks, builds, held_to, compiles)))
+        if len(lengths) != 1 or not labels:
             raise ValueError("labels, frameworks and builds must name the same targets")
-        self.parties = tuple(map(Party, labels, frameworks, builds, held_to))
+        self.parties = tuple(map(Party, labels, frameworks, builds, held_to, compiles))
         self.conventions = load_conventions() if conventions is None else conventions
         self._layouts = Layouts()
 

@@ -145,7 +145,8 @@ class ExactComparison:
         if any(self._outcomes[i].phase == "backward" for i in raised):
             # Who has no gradient at all says nothing of an exception in backward.
             asked = [i for i in asked if not without_gradients(self._outcomes[i])]
-        stops = [self._stop(i, error_input) for i in asked]
+        whole = error_input or any(self._parties[i].compiles for i in asked)
+        stops = [self._stop(i, whole) for i in asked]
         if len(set(stops)) == 1:
             self._counted["exceptions"] = int(len(stops) > 1)
             return found
@@ -153,19 +154,20 @@ class ExactComparison:
         kind: Kind = "accepts" if error_input else "refuses"
         return [self._event(kind, asked, stops, note), *found]
 
-    def _stop(self, index: int, error_input: bool) -> tuple[Any, ...]:
-        """Where a target stopped: () for a result. Any exception does for an error input."""
+    def _stop(self, index: int, whole: bool) -> tuple[Any, ...]:
+        """Where a target stopped: () for a result. For a program that is looked at as a whole any exception does."""
         outcome = self._outcomes[index]
         if outcome.status == "ok" or without_gradients(outcome):
             return ()
-        return ("raised",) if error_input else (outcome.phase, outcome.call)
+        return ("raised",) if whole else (outcome.phase, outcome.call)
 
     def _types(self, raised: list[int]) -> list[Mismatch]:
         """Other exception types within one framework, where the targets stopped at the same place."""
         found: list[Mismatch] = []
         for framework in sorted({self._parties[i].framework for i in raised}):
             same = [i for i in raised if self._parties[i].framework == framework]
-            stops = {self._stop(i, False) for i in same}
+            whole = any(self._parties[i].compiles for i in same)
+            stops = {self._stop(i, whole) for i in same}
             errors = [self._outcomes[i].error for i in same]
             types = [error.type if error else "" for error in errors]
             if len(set(types)) > 1 and len(stops) == 1:
@@ -221,6 +223,8 @@ class ExactComparison:
         if role == "gradient" and not (outcome.status == "ok" and outcome.phase == "backward"):
             return None
         if outcome.status != "ok" and not without_gradients(outcome):
+            return None
+        if role == "intermediate" and party.compiles:
             return None
         if role == "gradient":
             return Subject(party, None, "no gradient")

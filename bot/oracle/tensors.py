@@ -27,8 +27,10 @@ _SIDE_EFFECT_ROLES = ("side-effect", "parameter", "buffer")
 
 @dataclass(frozen=True)
 class Party:
-    """Who made an outcome. ``build`` is equal for targets that run the same build on the same device.
+    """Who made an outcome. ``build`` is equal for targets that draw the same random numbers: the same build on the same
+    device, and no mode that draws others.
 
+    ``compiles``: it runs a program's calls as one, so that where it stopped and what lay between is not always known.
     ``held_to`` is the label of the target whose support it must keep: a candidate's baseline of the same release.
     """
 
@@ -36,6 +38,7 @@ class Party:
     framework: str
     build: str
     held_to: str = ""
+    compiles: bool = False
 
 
 @dataclass(frozen=True)

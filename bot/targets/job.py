@@ -28,9 +28,14 @@ class JobResult:
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one worker: seconds per program, seconds to start, bytes of memory, CPU threads."""
+    """Bounds on one worker: seconds per program, seconds to start, bytes of memory, CPU threads.
+
+    ``compile_seconds`` is what a compiler may take for one program, on top of ``program_seconds``: a program whose
+    compilation takes longer is unsupported, and no hang.
+    """
 
     program_seconds: float = 20.0
+    compile_seconds: float = 120.0
     start_seconds: float = 180.0
     memory_bytes: int = 6 << 30
     threads: int = 1

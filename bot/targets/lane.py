@@ -21,7 +21,7 @@ from bot.targets.target import TargetError
 from bot.targets.watchdog import MemoryWatchdog
 from bot.targets.worker_process import WorkerDeath
 from bot.targets.worker_supply import WorkerSupply
-from bot.worker.protocol import Header
+from bot.worker.protocol import RETIREMENT, Header
 
 AHEAD_JOBS = 2 * BATCH_JOBS  # sent and not yet answered: one batch runs while the next one waits
 AHEAD_BYTES = 16 << 20
@@ -47,6 +47,10 @@ class Lie:
 
     what: str
     blames: bool
+
+
+RETIRED = Lie("it asked to be replaced", blames=False)
+"""No lie: a worker may ask for it after an answer, when what it has run has left too much in its process."""
 
 
 class Lane:
@@ -131,6 +135,13 @@ class Lane:
         self._supply.drop_spares()
         self._supply.discard(polite=True)
 
+    def _program_seconds(self) -> float:
+        """How long the worker may be silent; one that compiles has its compiler's time on top."""
+        worker = self._supply.worker
+        compiles = worker is not None and worker.facts is not None and worker.facts.get("compiles")
+        extra = self._limits.compile_seconds if compiles is True else 0.0
+        return self._limits.program_seconds + extra
+
     # -- batches, streamed --------------------------------------------------------------------------
 
     def _serve_all(self) -> None:
@@ -153,7 +164,7 @@ class Lane:
             if batch.jobs:
                 worker = self._supply.get()
                 if not self._outstanding:
-                    self._deadline = time.monotonic() + self._limits.program_seconds
+                    self._deadline = time.monotonic() + self._program_seconds()
                 worker.send_parts(batch.parts)
                 self._outstanding.extend((job, worker.queued_bytes) for job in batch.jobs)
                 self._ahead_bytes += sum(len(job.blob) for job in batch.jobs)
@@ -201,7 +212,7 @@ class Lane:
         assert worker is not None
         if self.backlog.full:
             self._wait_for_room()
-            self._deadline = time.monotonic() + self._limits.program_seconds
+            self._deadline = time.monotonic() + self._program_seconds()
         try:
             frames = worker.receive(self._deadline)
             if not frames:
@@ -242,7 +253,7 @@ class Lane:
         most = min(most, elapsed * len(self._outstanding) / (2 * len(frames)))
         if most / elapsed * len(frames) >= NAP_MIN_OUTCOMES:
             time.sleep(most)
-        self._deadline = time.monotonic() + self._limits.program_seconds
+        self._deadline = time.monotonic() + self._program_seconds()
 
     def _match(self, frames: list[Frame]) -> tuple[list[tuple[int, RawOutcome]], Lie | None]:
         """Pair frames with the jobs they answer, which come in the order that was sent, up to the first lie.
@@ -254,8 +265,12 @@ class Lane:
         outstanding = self._outstanding
         for header, payload in frames:
             if not outstanding:
+                if header == RETIREMENT:
+                    return outcomes, RETIRED
                 return outcomes, Lie("it answered more than it was asked", blames=False)
             job, _ = outstanding[0]
+            if header == RETIREMENT and self._answered is not None:
+                return outcomes, RETIRED
             if not _answers(header, job.id):
                 again = self._answered is not None and _answers(header, self._answered)
                 said = header[:200].decode("utf-8", "replace")
@@ -270,9 +285,12 @@ class Lane:
 
     def _replace_liar(self, wrong: Lie) -> None:
         """A second answer to a program already answered: the worker goes, and the next program is not to blame."""
-        self.counts.protocol += 1
-        self.counts.lies.append(wrong.what[:300])
-        del self.counts.lies[MAX_LIES:]
+        if wrong is RETIRED:
+            self.counts.retired += 1
+        else:
+            self.counts.protocol += 1
+            self.counts.lies.append(wrong.what[:300])
+            del self.counts.lies[MAX_LIES:]
         self._returned.extendleft(reversed([job for job, _ in self._outstanding]))
         self._discard()
 
@@ -352,7 +370,7 @@ class Lane:
         worker = self._supply.get()
         worker.mark()
         worker.send_parts(make_batch([job]).parts)
-        deadline = time.monotonic() + self._limits.program_seconds
+        deadline = time.monotonic() + self._program_seconds()
         self._outstanding.append((job, worker.queued_bytes))
         self._ahead_bytes += len(job.blob)
         try:

@@ -20,6 +20,7 @@ class WorkerCounts:
     unconfirmed: int = 0  # deaths that did not happen again alone in a fresh worker
     alike: int = 0  # deaths confirmed by their likeness, without a second run
     idle: int = 0  # deaths with no program to blame
+    retired: int = 0  # replaced because they asked for it
     deferred: int = 0  # programs put off to the end
     lies: list[str] = field(default_factory=list[str])  # breaches that no program can be blamed for
 

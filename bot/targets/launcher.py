@@ -46,6 +46,7 @@ def make_hello(
         # Which framework is meant was for the bot to know; workers refuse options that are not their own.
         "options": {key: value for key, value in target.target.options if key != "framework"},
         "threads": limits.threads,
+        "compile_seconds": limits.compile_seconds,
         "mapping": load_op_mapping(framework).message(),
         **options.get(framework, {}),
     }

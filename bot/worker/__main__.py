@@ -59,6 +59,9 @@ def serve(source: BinaryIO, sink: BinaryIO, make_framework: MakeFramework = fram
         kind = header.get("type")
         if kind == "batch":
             run_batch(started, header["programs"], payload, sink)
+            if started.worn:
+                protocol.write_frame(sink, protocol.RETIREMENT)
+                return 0
         elif kind == "names":
             names = sorted(started.table)
             protocol.write_frame(sink, protocol.encode_header({"type": "names", "names": names}))
@@ -82,6 +85,7 @@ def start(
     """Start the framework that ``hello`` asks for and say ``ready``; None after saying ``failed``."""
     try:
         started = make_framework(hello)
+        started.compile_seconds = float(hello.get("compile_seconds", 0))
         facts = started.facts()
     except StartError as error:
         return _fail(sink, str(error))
@@ -107,7 +111,10 @@ def start(
 
 
 def run_batch(framework: Framework, programs: List[Any], payload: bytes, sink: BinaryIO) -> None:
-    """Run a batch's programs in order; each outcome is flushed before the next program begins."""
+    """Run a batch's programs in order; each outcome is flushed before the next program begins.
+
+    Ends early when the framework says that this process is worn.
+    """
     at = 0
     address = _address(payload)
     for program_id, size in programs:
@@ -116,6 +123,8 @@ def run_batch(framework: Framework, programs: List[Any], payload: bytes, sink: B
         header, parts = executor.run_program(framework, program_id, payload, at, size, address + at)
         at += size
         protocol.write_frame(sink, header, *parts)
+        if framework.worn:
+            return
 
 
 def _address(blob: bytes) -> int:

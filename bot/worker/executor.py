@@ -13,8 +13,10 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import values
+from compile_limit import within
 from framework import Framework, RefusedError, UnsupportedError
 from program_blob import Path, Place, is_whole, output_references, split
+from program_function import backward_of, first_compiled, forget, last_writing, program_function
 
 MAX_MESSAGE = 2000
 MAX_VALUES = 10_000
@@ -25,6 +27,7 @@ _OBJECT_ID = re.compile(r"\bid=\d{6,}")
 
 Header = bytes
 Outcome = Tuple[Header, List[bytes]]
+States = Dict[str, Dict[str, str]]
 
 
 _parse = json.JSONDecoder().decode
@@ -96,7 +99,12 @@ class _Run:
         self.build_guarded(tensors, storages, address, size)
         self.phase = "forward"
         try:
-            self.forward(program["calls"], outputs, program.get("state", {}))
+            self.forward(
+                program["calls"],
+                program.get("backward") or [],
+                outputs,
+                program.get("state", {}),
+            )
             self.observe_outputs(outputs)
             self.call = None
             self.phase = "backward"
@@ -154,32 +162,83 @@ class _Run:
             self.seen.add(id(tensor))
 
     def forward(
-        self, calls: List[Any], outputs: List[Place], states: Dict[str, Dict[str, str]]
+        self, calls: List[Any], backward: List[Any], outputs: List[Place], states: States
     ) -> None:
-        framework = self.framework
         taken: Dict[str, List[Path]] = {}
         for name, path in outputs:
             taken.setdefault(name, []).append(path)
-        for index, call in enumerate(calls):
+        framework = self.framework
+        begin = first_compiled(calls, framework) if framework.compiles else len(calls)
+        for index in range(begin):
             self.call = index
-            name = call["fn"]
-            function, args, kwargs = self.arguments(name, call)
+            call = calls[index]
+            function, args, kwargs = self.arguments(call["fn"], call)
             try:
                 result = function(*args, **kwargs)
             except Exception as error:
-                self.fail(error, name)
+                self.fail(error, call["fn"])
                 raise _StopError from None
-            target = call["result"]
-            self.environment[target] = result
-            paths = taken.get(target)
-            if framework.is_module(result):
-                if any(result is module for _, module, _ in self.modules):
-                    continue
-                self.guarded(lambda m=result, t=target: self.module(t, m, states.get(t, {})), name)
-            elif paths is None or () not in paths:
+            self.take(call, result, taken, states)
+        if begin < len(calls):
+            self.forward_compiled(calls, begin, backward, taken, states)
+
+    def forward_compiled(
+        self,
+        calls: List[Any],
+        begin: int,
+        backward: List[Any],
+        taken: Dict[str, List[Path]],
+        states: States,
+    ) -> None:
+        """Run the calls from ``begin`` on as one function that the framework compiles."""
+        framework = self.framework
+        environment = self.environment
+        self.call = None
+        try:
+            program = program_function(
+                calls[begin:], environment, framework, framework.compiles_methods
+            )
+        except UnsupportedError as error:
+            self.stop("unsupported", error)
+            raise _StopError from None
+        inputs = [environment[name] for name in program.inputs]
+        asked = backward_of(program, backward, environment)
+        try:
+            results = within(
+                framework.compile_seconds, lambda: framework.run_compiled(program, inputs, asked)
+            )
+        except RefusedError:
+            raise
+        except Exception as error:
+            line = program.line_of(error)
+            self.call = None if line is None else begin + line
+            self.fail(error, program.ops[line or 0])
+            raise _StopError from None
+        finally:
+            forget(program)
+        written = begin + last_writing(calls[begin:])
+        for index, result in enumerate(results, begin):
+            self.call = index
+            if index < written:
+                # What it was before a later call wrote to it, nobody can see any more.
+                environment[calls[index]["result"]] = result
+            else:
+                self.take(calls[index], result, taken, states)
+
+    def take(
+        self, call: Dict[str, Any], result: Any, taken: Dict[str, List[Path]], states: States
+    ) -> None:
+        """Name a call's result, and observe it where it is no output."""
+        target = call["result"]
+        self.environment[target] = result
+        paths = taken.get(target)
+        if self.framework.is_module(result):
+            if not any(result is module for _, module, _ in self.modules):
                 self.guarded(
-                    lambda r=result, t=target, p=paths: self.observe_intermediate(t, r, p), name
+                    lambda: self.module(target, result, states.get(target, {})), call["fn"]
                 )
+        elif paths is None or () not in paths:
+            self.guarded(lambda: self.observe_intermediate(target, result, paths), call["fn"])
 
     def arguments(
         self, name: str, call: Dict[str, Any]
@@ -231,7 +290,9 @@ class _Run:
                 return
 
         def run() -> None:
-            framework.backward(outputs, gradients)
+            # A compiler may do half of its work only now.
+            seconds = framework.compile_seconds if framework.compiles else 0
+            within(seconds, lambda: framework.backward(outputs, gradients))
             self.observe_gradients(tensors)
 
         self.guarded(run, "backward")

@@ -10,8 +10,8 @@ library alone.
 
 Messages, by the header's ``type``. Bot to worker:
 
-``hello``   ``{framework, device, options: {str: str}, threads, mapping: {...}}``; answered by ``ready``
-            or ``failed``
+``hello``   ``{framework, device, options: {str: str}, threads, compile_seconds, mapping: {...}}``; answered by
+            ``ready`` or ``failed``
 ``batch``   ``{programs: [[id, blob bytes], ...]}``, payload: the program blobs one after another;
             answered by one ``outcome`` per program, in order, each flushed before the next begins
 ``names``   answered by ``names``
@@ -24,6 +24,7 @@ Worker to bot:
 ``ready``    ``{framework, version, python, numpy, device, ...facts for the report}``
 ``failed``   ``{reason}``: one line; the worker exits
 ``outcome``  see ``bot/targets/outcome.py``
+``retired``  after an outcome: the worker ends, what is left of its batch is for another one (:data:`RETIREMENT`)
 ``names``    ``{names: [allow-listed canonical names]}``
 ``listed``   ``{entries: [...]}``; ``program`` ``{digest, op}`` + payload: one blob; ``traced`` ``{counts, skipped}``
 """
@@ -36,6 +37,9 @@ PREFIX = struct.Struct("<IQ")
 
 MAX_HEADER_BYTES = 16 * 1024 * 1024
 MAX_PAYLOAD_BYTES = 1 << 30
+
+RETIREMENT = b'{"type":"retired"}'
+"""The header of the frame with which a worker says, after an outcome, that it ought to be replaced."""
 
 Header = Dict[str, Any]
 Buffer = Union[bytes, bytearray, memoryview]

@@ -12,6 +12,7 @@ import torch
 from framework import (
     ITEM_BYTES,
     MAX_TENSOR_BYTES,
+    Backward,
     Framework,
     Read,
     RefusedError,
@@ -21,6 +22,8 @@ from framework import (
     same_bytes,
 )
 from host_generators import numpy_reseeder, python_reseeder
+from program_function import ProgramFunction
+from torch_modes import WORN_BYTES, mode_of, resident_bytes, shortened
 from torch_names import build_table
 
 _DTYPES: Dict[str, Any] = {
@@ -36,6 +39,8 @@ _MEMORY_FORMATS = {
     name: getattr(torch, name)
     for name in ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
 }
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+"""Rank -> the layout that the option ``channels_last`` gives to inputs that have no layout of their own."""
 _LACKS_DTYPE = re.compile(
     r"not implemented for '|not supported for '|unsupported (scalar|data) ?type|does not support .*(Half|BFloat16|half)"
 )
@@ -50,7 +55,7 @@ _LOST_DEVICE = re.compile(
     r"unspecified launch failure|the launch timed out|hardware stack error|invalid program counter|"
     r"operation not supported on global/shared address space|unknown error)"
 )
-OPTIONS = frozenset(("deterministic", "onednn", "threads"))
+OPTIONS = frozenset(("channels_last", "compile", "deterministic", "onednn", "script", "threads"))
 
 
 class TorchFramework(Framework):
@@ -65,6 +70,11 @@ class TorchFramework(Framework):
         self.threads = int(options.get("threads") or threads)
         self.options = options
         _settle(options, self.threads)
+        self.mode = mode_of(options)
+        self.compiles = self.mode is not None
+        self.compiles_methods = self.mode is not None and self.mode.methods
+        self._channels_last = "channels_last" in options
+        self._seed = 0
         self.table = build_table()
         self.known = known_names()
         self.dtypes = _DTYPES
@@ -89,20 +99,28 @@ class TorchFramework(Framework):
             "capability": _cpu_capability(),
             "threads": torch.get_num_threads(),
             "options": dict(sorted(self.options.items())),
+            "compiles": self.compiles,
+            "same_random": not self._channels_last and (self.mode is None or self.mode.same_random),
         }
 
     def reset(self, seed: int) -> None:
         """Reseed PyTorch, NumPy and random; put back the global switches that an op could have left turned."""
+        if self.mode is not None:
+            self.mode.reset()
+        self._seed = seed
+        self._reseed(seed)
+        if not torch.is_grad_enabled():
+            torch.set_grad_enabled(True)
+        if torch.get_default_dtype() is not self._default_dtype:
+            torch.set_default_dtype(self._default_dtype)
+
+    def _reseed(self, seed: int) -> None:
         for generator in self._generators:
             generator.manual_seed(seed)
         if not self.on_cpu:
             torch.cuda.manual_seed_all(seed)
         self._reseed_numpy(seed)
         self._reseed_python(seed)
-        if not torch.is_grad_enabled():
-            torch.set_grad_enabled(True)
-        if torch.get_default_dtype() is not self._default_dtype:
-            torch.set_default_dtype(self._default_dtype)
 
     def owned(self, dtype: str, shape: Sequence[int], address: int, nbytes: int) -> Tuple[Any, Any]:
         """A new contiguous tensor with a copy of the bytes; PyTorch's allocator aligns it to 64 bytes."""
@@ -117,6 +135,9 @@ class TorchFramework(Framework):
             ctypes.memmove(tensor.data_ptr(), address, size)
         if not self.on_cpu:
             tensor = tensor.to(self.device)
+        if self._channels_last and tensor.dim() in _CHANNELS_LAST:
+            tensor = tensor.to(memory_format=_CHANNELS_LAST[tensor.dim()])
+            return tensor, _Rearranged(self, tensor)
         return tensor, tensor
 
     def storage(self, dtype: str, address: int, nbytes: int) -> Any:
@@ -187,6 +208,8 @@ class TorchFramework(Framework):
 
     def changed(self, storage: Any, address: int, nbytes: int) -> bool:
         """Whether the storage no longer holds the bytes at ``address``."""
+        if isinstance(storage, _Rearranged):
+            return storage.changed()
         size = min(nbytes, storage.numel() * storage.element_size())
         if not size:
             return False
@@ -217,6 +240,15 @@ class TorchFramework(Framework):
     def gradient(self, leaf: Any) -> Optional[Any]:
         """The leaf's ``grad``."""
         return leaf.grad
+
+    def run_compiled(
+        self, program: ProgramFunction, inputs: List[Any], backward: Backward
+    ) -> Sequence[Any]:
+        """By the target's mode. What is loaded stays loaded, so that a process that has grown large is replaced."""
+        assert self.mode is not None
+        results = self.mode.run(program, inputs, lambda: self._reseed(self._seed))
+        self.worn = resident_bytes() > WORN_BYTES
+        return results
 
     def is_module(self, value: Any) -> bool:
         """Whether it is a torch.nn.Module."""
@@ -285,12 +317,39 @@ class TorchFramework(Framework):
         """Unsupported: a dtype without a kernel, or a signature that this version's op does not have."""
         if isinstance(error, UnsupportedError):
             return "unsupported"
+        if self.mode is not None:
+            original = self.mode.original(error)
+            if original is error and self.mode.lacks(error):
+                return "unsupported"
+            error = original
         text = str(error)
         if isinstance(error, TypeError):
             return "unsupported" if _NO_SUCH_SIGNATURE.search(text) else "exception"
         if isinstance(error, NotImplementedError) or _LACKS_DTYPE.search(text):
             return "unsupported"
         return "exception"
+
+    def describe(self, error: Exception) -> Tuple[str, str]:
+        """What an op raised under a compiler is what it raises without one."""
+        if self.mode is None or isinstance(error, UnsupportedError):
+            return super().describe(error)
+        original = self.mode.original(error)
+        if original is not error:
+            return type(original).__name__, str(original)
+        lacks = self.mode.lacks(error)
+        return (type(error).__name__, lacks) if lacks else shortened(error)
+
+
+class _Rearranged:
+    """What an input held that lies in memory otherwise than the program's bytes."""
+
+    def __init__(self, framework: TorchFramework, tensor: Any) -> None:
+        self._framework = framework
+        self._tensor = tensor.detach()
+        self._before = framework.read(self._tensor)[2]
+
+    def changed(self) -> bool:
+        return self._framework.read(self._tensor)[2] != self._before
 
 
 def make(hello: Dict[str, Any]) -> TorchFramework:
