@@ -285,12 +285,18 @@ def test_another_functor_that_builds_an_op_is_told_when_it_builds_little_else(
     assert how.get("oneflow._C.fused_look") == ("indirect" if told else None)
 
 
-@pytest.mark.parametrize(("file", "told"), [("global_cast.cpp", False), ("math_functor.cpp", True)])
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("one::LocalToGlobalOpExpr", False), ("one::CastFromConsistentOpExpr", False),
+        ("one::SelectTopNOpExpr", True),
+    ],
+)  # fmt: skip
 def test_what_places_a_tensor_is_a_tool_of_its_callers(
-    changes_of: Run, file: str, told: bool
+    changes_of: Run, made: str, told: bool
 ) -> None:
     path, yaml = (
-        f"oneflow/core/functional/impl/{file}",
+        "oneflow/core/functional/impl/spread_functor.cpp",
         "oneflow/core/functional/functional_api.yaml",
     )
     activation = "oneflow/core/functional/impl/activation_functor.cpp"
@@ -298,7 +304,8 @@ def test_what_places_a_tensor_is_a_tool_of_its_callers(
     tree: Tree = {
         **TREE,
         path: (
-            "namespace oneflow {\nclass SpreadFunctor { int F() { return 1; } };\n"
+            f'namespace oneflow {{\nclass SpreadFunctor {{ SpreadFunctor() {{ op_ = {made}::New("x"); }}\n'
+            "  int F() { return 1; } };\n"
             'ONEFLOW_FUNCTION_LIBRARY(m) {\n  m.add_functor<SpreadFunctor>("Spread");\n}\n}\n'
         ),
         activation: str(TREE[activation]).replace("class AbsFunctor { ", caller),
@@ -309,3 +316,35 @@ def test_what_places_a_tensor_is_a_tool_of_its_callers(
     how = {op.op: op.how for op in changes.ops}
     assert how["oneflow._C.spread"] == "direct"
     assert how.get("abs") == ("indirect" if told else None)
+
+
+@pytest.mark.parametrize(
+    ("run", "told"),
+    [
+        ("return OpInterpUtil::Dispatch<Tensor>(*op_, {x});", True),
+        ("auto y = Empty(x); JUST(OpInterpUtil::Dispatch(*op_, {y, x}, &outputs)); return y;", False),
+    ],
+)  # fmt: skip
+def test_another_functor_that_only_fills_a_tensor_with_an_op_is_no_form_of_it(
+    changes_of: Run, run: str, told: bool
+) -> None:
+    path, yaml = (
+        "oneflow/core/functional/impl/activation_functor.cpp",
+        "oneflow/core/functional/functional_api.yaml",
+    )
+    functor = (
+        f'class FastenFunctor {{ FastenFunctor() {{ op_ = OpBuilder("gather").Build(); }} int F(int x) {{ {run} }} }};\n'
+        "class GatherFunctor"
+    )
+    added = 'm.add_functor<impl::FastenFunctor>("Fasten");\n  m.add_functor<impl::GatherFunctor>'
+    text = str(TREE[path]).replace("class GatherFunctor", functor)
+    tree: Tree = {
+        **TREE,
+        path: text.replace("m.add_functor<impl::GatherFunctor>", added),
+        yaml: str(TREE[yaml])
+        + '\n- name: "fasten"\n  signature: "Tensor (Tensor x) => Fasten"\n  bind_python: True\n',
+    }
+    changes = changes_of(tree, edit("oneflow/user/kernels/gather_kernel.cu", "x = 1", "x = 2"))
+    how = {op.op: op.how for op in changes.ops}
+    assert "direct" in how.values()
+    assert how.get("oneflow._C.fasten") == ("indirect" if told else None)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
 from bot.changes.definition import Definition
+from bot.changes.frameworks.oneflow.composites import (
+    MAX_CALLERS,
+    MAX_NEAR,
+    functor_gives,
+    python_gives,
+)
 from bot.changes.frameworks.oneflow.declared import FUNCTIONAL_YAML
 from bot.changes.frameworks.oneflow.members import changed_cases
 from bot.changes.frameworks.oneflow.statements import STEM
@@ -31,8 +38,10 @@ _CALLED: Final = re.compile(r"\bfunctional :: (\w+)")
 _INTERNAL: Final = ("oneflow._C", "oneflow._oneflow_internal._C")
 """Two names of one module (python/oneflow/_C/__init__.py)."""
 
-PLACING: Final = ("global_cast.cpp", "consistent_cast.cpp")
-"""Files of the functors that place tensors (oneflow/core/functional/impl/)."""
+PLACING: Final = re.compile(
+    r"\b(?:CastTo|CastFrom|LocalTo|GlobalTo|ConsistentTo)(?:Global|Local|Consistent)OpExpr\b"
+)
+"""The expressions that place a tensor, of all times (oneflow/core/framework/op_expr.h); each functor of such a cast makes one."""
 
 NUMBER_SLOTS: Final = {
     "nb_add": ("__add__", "__radd__"), "nb_sub": ("__sub__", "__rsub__"), "nb_mul": ("__mul__", "__rmul__"),
@@ -135,10 +144,13 @@ class Functionals:
             return
         if not has_own and len(rest) == 1:
             yield from rest
-        elif len({edge.target.name for edge in rest}) > (1 if has_own else MAX_COMPOSITES):
-            self.of.note(composites(len(rest), f"{path} in Python"))
-        else:
-            yield from (replace(edge, direct=False) for edge in rest)
+            return
+        near = [edge for edge in rest if python_gives(self.of, edge.target, path)]
+        if len({edge.target.name for edge in near}) > (MAX_NEAR if has_own else MAX_COMPOSITES):
+            near = []
+        yield from (replace(edge, direct=False) for edge in near)
+        if len(near) < len(rest):
+            self.of.note(composites(len(rest) - len(near), f"{path} in Python"))
 
     # Tensor methods
 
@@ -221,7 +233,7 @@ class Functionals:
         for functor in sorted(functors):
             pattern = re.compile(
                 rf"(?:functional|sequence_function) ::(?: impl ::)? {functor}\b"
-                rf"|\( {functor} \("
+                rf"|(?:\(|return|=|bind \(|then \() {functor} [(,)]"
             )
             for definition in self.of.cpp.naming(functor, self.of.gradients + self.of.functors):
                 registers = definition.kind == "entry" and "add_functor" in definition.uses
@@ -235,7 +247,7 @@ class Functionals:
             yield Edge(self.of.node(definition), _calls(definition, found[definition]), direct)
         if public or own:
             yield from self._functor_composites(name, others, found)
-        elif len(others) > MAX_INTERNAL_USERS:
+        elif len(others) > MAX_INTERNAL_USERS or any(map(self._places, functors)):
             self.of.note(general_tool(f"functional {name}", len(others)))
         else:
             for definition in others:
@@ -249,20 +261,40 @@ class Functionals:
 
         What places a tensor is a tool of whoever calls it.
         """
-        functors = [d for d in others if d.kind == "class" and d.file in self.of.functors]
-        if len(functors) == 1 and not self._places(calls[functors[0]]):
-            step = _calls(functors[0], calls[functors[0]])
-            yield Edge(self.of.node(functors[0]), step, direct=False)
-            others = [d for d in others if d is not functors[0]]
-        if others:
-            self.of.note(composites(len(others), f"functional {name} in C++"))
+        near: defaultdict[frozenset[str], list[Definition]] = defaultdict(list)
+        for definition in others:
+            forms = self._functionals_of(definition)
+            if forms == frozenset({name}) or all(map(STEM.search, forms)) or self._places(calls[definition]):
+                continue
+            if functor_gives(definition, calls[definition], alone=len(others) == 1):
+                near[forms].append(definition)
+        if len(near) > MAX_NEAR or len(others) > MAX_CALLERS:
+            near.clear()
+        told = [definition for definitions in near.values() for definition in definitions]
+        for definition in told:
+            yield Edge(self.of.node(definition), _calls(definition, calls[definition]), False)
+        if len(told) < len(others):
+            self.of.note(composites(len(others) - len(told), f"functional {name} in C++"))
+
+    def _functionals_of(self, functor: Definition) -> frozenset[str]:
+        """The functionals that a functor's class makes (``m.add_functor<XFunctor>("X")``); none for any other definition."""
+        declared = self.of.declared
+        added = [
+            name
+            for entry in self.of.cpp.naming(functor.name, self.of.functors)
+            if functor.kind == "class" and "add_functor" in entry.uses
+            for name in declared.added_functors(entry)
+        ]
+        return frozenset(api for name in added for api in declared.apis_of_functor.get(name, ()))
 
     def _places(self, functor: str) -> bool:
         """Whether a functor hands tensors between ranks: any op may call it, and it computes nothing of theirs."""
-        casts = tuple(path for path in self.of.functors if path.endswith(PLACING))
         return any(
-            definition.kind == "entry" and "add_functor" in definition.uses
-            for definition in self.of.cpp.naming(functor, casts)
+            PLACING.search(made.code)
+            for entry in self.of.cpp.naming(functor, self.of.functors)
+            if entry.kind == "entry" and "add_functor" in entry.uses
+            for made in self.of.cpp.definitions(entry.file)
+            if made.kind == "class" and made.name in entry.uses
         )
 
 

@@ -58,7 +58,7 @@ class OpTypes:
         """Functors and gradient functions that build an op of the type: its own ones, and one other.
 
         The other is told when the op is most of what it builds (``cross_entropy``: ``log_softmax`` and ``nll``); a fused op's
-        fallback, built of many, is tested by itself.
+        fallback, built of many, is tested by itself, and so is one that runs the op only to fill tensors which it made before.
         """
         builders: list[Definition] = []
         listed = False
@@ -77,6 +77,9 @@ class OpTypes:
         others = {d.name for d in builders} - own
         for definition in builders:
             if definition.name not in own and (listed or (own and len(others) > 1)):
+                continue
+            if definition.name not in own and _only_fills(definition.code):
+                self.of.note(composites(1, f"op {op_type} to copy"))
                 continue
             built = self.of.declared.op_types.intersection(tokenize(definition.code).texts)
             if definition.name not in own and len(built) > MAX_BUILT:
@@ -143,3 +146,11 @@ class OpTypes:
                 made = any(f'OpTypeName ( "{name}"' in code for code in codes)
                 if not made and words & set(name.split("_")):
                     yield Edge(Node("op type", name), f"{path} makes {op_type} of {name}")
+
+
+def _only_fills(code: str) -> bool:
+    """Whether ops are run into tensors that are there already: ``Dispatch(op, inputs, &outputs)``, never ``Dispatch<Tensor>``.
+
+    Both are in oneflow/core/framework/op_interpreter/op_interpreter_util.h.
+    """
+    return "Dispatch (" in code and "Dispatch <" not in code

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from bot.changes.definition import Definition
+from bot.changes.frameworks.oneflow.composites import MAX_NEAR, python_gives
 from bot.changes.frameworks.oneflow.declared import BINDINGS, FUNCTIONAL_YAMLS
 from bot.changes.frameworks.oneflow.functionals import Functionals
 from bot.changes.frameworks.oneflow.members import changed_members, guards, takes_part
@@ -84,13 +85,19 @@ class OneFlowReader:
         return named[node.kind](node.name) if node.kind in named else ()
 
     def _of_python(self, node: Node) -> Iterator[Edge]:
-        """Python's edges; of composites that call a public op in Python the one that does so alone."""
+        """Python's edges; of the composites that call a public op in Python those whose result it makes, while they are few."""
         edges = list(self.of.python.successors(node))
+        if not any(edge.target.kind == "public" for edge in edges):
+            yield from edges
+            return
+        yield from (edge for edge in edges if edge.direct)
         others = [edge for edge in edges if not edge.direct]
-        if len(others) > 1 and any(edge.target.kind == "public" for edge in edges):
-            self.of.note(composites(len(others), f"{node.name} in Python"))
-            edges = [edge for edge in edges if edge.direct]
-        yield from edges
+        near = [edge for edge in others if python_gives(self.of, edge.target, node.name)]
+        if len(near) > MAX_NEAR:
+            near = []
+        yield from near
+        if len(near) < len(others):
+            self.of.note(composites(len(others) - len(near), f"{node.name} in Python"))
 
     def _of_cpp(self, definition: Definition) -> Iterator[Edge]:
         if definition.kind in ("statement", "entry"):
