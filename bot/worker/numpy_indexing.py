@@ -153,6 +153,8 @@ def gather(input: Any, dim: int, index: Any) -> Any:
     """``input[i][index[i][j]]`` along ``dim``; the index may be smaller elsewhere."""
     if index.ndim == 0:
         return input.reshape(1)[index]
+    if index.size == 0:
+        return numpy.empty(index.shape, input.dtype)
     return input.reshape(input.shape or (1,))[_grid(index, dim)]
 
 
@@ -252,4 +254,14 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     result = numpy.array(numpy.broadcast_to(input, shape))
     where = numpy.broadcast_to(mask, shape)
     result[where] = source.reshape(-1)[: int(where.sum())]
+    return result
+
+
+def diagonal_scatter(input: Any, src: Any, offset: int, dim1: int, dim2: int) -> Any:
+    """The input with ``src`` on a diagonal of two dimensions."""
+    result = numpy.array(input)
+    matrices = numpy.moveaxis(result, (dim1, dim2), (-2, -1))
+    length = numpy.diagonal(matrices, offset, -2, -1).shape[-1]
+    steps = numpy.arange(length)
+    matrices[..., steps + max(-offset, 0), steps + max(offset, 0)] = src
     return result

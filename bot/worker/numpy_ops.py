@@ -68,8 +68,7 @@ def real_dtype(dtype: Any) -> Any:
 
 def number_dtype(*numbers: Any) -> Any:
     """The dtype of ``arange`` and ``full`` where none is given: int64, bool, or the default float."""
-    dtype = _joined([_plain_dtype(number) for number in numbers])
-    return dtype
+    return _joined([_plain_dtype(number) for number in numbers])
 
 
 def _plain_dtype(number: Any) -> Any:

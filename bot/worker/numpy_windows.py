@@ -142,7 +142,8 @@ def unfold(input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: An
     kernel, pads = each(kernel_size, 2), each(padding, 2)
     seen = windows(_padded(input, pads, pads), kernel, each(stride, 2), each(dilation, 2))
     ordered = numpy.moveaxis(seen, (-2, -1), (2, 3))
-    return ordered.reshape(input.shape[0], input.shape[1] * kernel[0] * kernel[1], -1)
+    positions = ordered.shape[-2] * ordered.shape[-1]
+    return ordered.reshape(input.shape[0], input.shape[1] * kernel[0] * kernel[1], positions)
 
 
 # Pools.
