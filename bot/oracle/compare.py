@@ -15,7 +15,7 @@ What is compared, in this order:
   zeros. A side effect (or parameter or buffer) seen on one side only is compared with the values the program began
   with. What one target did not reach because it raised is not compared.
 - **compiled programs**: where a target compiles, any exception agrees with any other, wherever they stopped, for what it
-  runs is one function; and an intermediate that it does not show is not compared.
+  runs is one function; and an intermediate is compared only between those that show it.
 - **values** that are no tensors: exactly, floats within the tolerance of the program's floating inputs.
 - **result structure**: a tensor where another has a value or nothing.
 

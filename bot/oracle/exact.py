@@ -224,7 +224,7 @@ class ExactComparison:
             return None
         if outcome.status != "ok" and not without_gradients(outcome):
             return None
-        if role == "intermediate" and party.compiles:
+        if role == "intermediate" and any(other.compiles for other in self._parties):
             return None
         if role == "gradient":
             return Subject(party, None, "no gradient")

@@ -22,6 +22,7 @@ from framework import (
     ITEM_BYTES,
     MAX_TENSOR_BYTES,
     Arguments,
+    Backward,
     Framework,
     Read,
     RefusedError,
@@ -31,7 +32,9 @@ from framework import (
     same_bytes,
 )
 from host_generators import numpy_reseeder, python_reseeder
+from oneflow_graph import GraphRun
 from op_mapping import adapters, add_aliases, chain
+from program_function import ProgramFunction
 
 _DTYPES: Dict[str, Any] = {
     name: getattr(oneflow, name) for name in ITEM_BYTES if hasattr(oneflow, name)
@@ -43,7 +46,9 @@ _NUMPY: Dict[str, Any] = {
 }
 ALIGNMENT = 64
 VERSION = str(oneflow.__version__)
-OPTIONS = frozenset(("threads",))
+OPTIONS = frozenset(("graph", "threads"))
+MAX_GRAPHS = 400
+"""Graphs that one process compiles before it is replaced: OneFlow keeps what it knows of each."""
 
 _NOISE = re.compile(r"\x1b\[[0-9;]*m|\n  File [^\n]*\n[^\n]*|/[^\s:\"]*/")
 _OP_COUNTER = re.compile(r"(op_name: \D*)\d+")
@@ -58,6 +63,10 @@ _LACKS = re.compile(
     r"op_kernel_not_found_error|unimplemented_error|todo_error|Cannot find the kernel matching|"
     r"[Nn]ot (yet )?support|only supports? |object is not list or tuple|[Uu]nsupported|[Nn]ot (yet )?implemented|"
     r"is not valid to OneFlow data type|GetOrCreateOpGradClosure|CheckAndInitOutGrads"
+)
+_LACKS_IN_GRAPH = re.compile(
+    # What needs a value while the graph is built.
+    r"nn\.Graph|[Ll]azy[ _]?(tensor|mode)|LazyMode|Only eager|is_eager|[Ee]ager mode|supported by Graph"
 )
 _NAMESPACES: Tuple[Tuple[str, Any], ...] = (
     ("nn.functional.", oneflow.nn.functional),
@@ -90,9 +99,14 @@ class OneFlowFramework(Framework):
             raise StartError("oneflow runs on the cpu only here, not on %r" % device)
         self.threads = int(options.get("threads") or threads)
         self.options = options
+        self.compiles = "graph" in options
+        self._graphs = 0
+        self._graph_run: Optional[GraphRun] = None
+        self._graph_gradients: Dict[int, Any] = {}
         oneflow.set_num_threads(self.threads)
         self._copies_out = hasattr(oneflow.Tensor, "_copy_to_numpy")
-        self.synchronous = calling_thread.close_threads(oneflow)
+        # A graph's own threads hand ops to the scheduler: without its thread they now and then crash.
+        self.synchronous = not self.compiles and calling_thread.close_threads(oneflow)
         self.known = known_names()
         self.table = build_table(self.known)
         add_aliases(mapping, self.table)
@@ -167,11 +181,16 @@ class OneFlowFramework(Framework):
             "capability": "",
             "threads": self.threads,
             "options": dict(sorted(self.options.items())),
+            "compiles": self.compiles,
+            # Each op of a graph has a generator of its own.
+            "same_random": not self.compiles,
         }
 
     def reset(self, seed: int) -> None:
         """Reseed OneFlow, NumPy and random; put back the global switches that an op could have left turned."""
         self._windows.clear()
+        self._graph_run = None
+        self._graph_gradients.clear()
         oneflow.default_generator.manual_seed(seed)
         self._reseed_numpy(seed)
         self._reseed_python(seed)
@@ -272,8 +291,29 @@ class OneFlowFramework(Framework):
         if not self.synchronous:
             self._sync()
 
+    def run_compiled(
+        self, program: ProgramFunction, inputs: List[Any], backward: Backward
+    ) -> Sequence[Any]:
+        """In an ``nn.Graph``, which works on copies of its inputs: ops that write to an input are unsupported there."""
+        if program.writes_inputs:
+            raise UnsupportedError("oneflow's nn.Graph does not write to its inputs")
+        self._graph_run = GraphRun(program, inputs, backward)
+        return self._in_graph(self._graph_run.forward)
+
+    def _in_graph(self, action: Callable[[], List[Any]]) -> List[Any]:
+        assert self._graph_run is not None
+        self._graphs += 1
+        try:
+            return action()
+        finally:
+            self.worn = self._graph_run.broken or self._graphs > MAX_GRAPHS
+
     def backward(self, outputs: List[Any], gradients: List[Any]) -> None:
         """Run backward from all outputs at once."""
+        if self._graph_run is not None:
+            found = self._in_graph(self._graph_run.gradients)
+            self._graph_gradients = {id(leaf): gradient for leaf, gradient in found}
+            return
         for output in outputs:
             if not output.requires_grad:
                 raise UnsupportedError("oneflow has no gradient for what made this output")
@@ -281,7 +321,7 @@ class OneFlowFramework(Framework):
 
     def gradient(self, leaf: Any) -> Optional[Any]:
         """The leaf's ``grad``."""
-        return leaf.grad
+        return leaf.grad if self._graph_run is None else self._graph_gradients.get(id(leaf))
 
     def is_module(self, value: Any) -> bool:
         """Whether it is a oneflow.nn.Module."""
@@ -306,7 +346,7 @@ class OneFlowFramework(Framework):
                     slot.data = tensor
 
     def argument(self, key: str, value: Any) -> Any:
-        """Dtypes, devices, sizes and generators; OneFlow has no layouts and memory formats."""
+        """Dtypes, devices, sizes and generators; OneFlow has one layout, for which None stands."""
         if key == "dtype":
             dtype = _DTYPES.get(value)
             if dtype is None:
@@ -320,6 +360,8 @@ class OneFlowFramework(Framework):
             return oneflow.Size(value)
         if key == "generator":
             return oneflow.Generator("cpu").manual_seed(int(value))
+        if value in ("strided", "contiguous_format", "preserve_format"):
+            return None
         if key in ("layout", "memory_format"):
             raise UnsupportedError("oneflow has no %s" % key)
         raise RefusedError("not a value: %r" % key)
@@ -343,6 +385,8 @@ class OneFlowFramework(Framework):
         if isinstance(error, (UnsupportedError, NotImplementedError)):
             return "unsupported"
         text = str(error)
+        if self.compiles and _LACKS_IN_GRAPH.search(text):
+            return "unsupported"
         return "unsupported" if _LACKS.search(text) else "exception"
 
     def describe(self, error: Exception) -> Tuple[str, str]:

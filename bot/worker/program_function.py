@@ -46,7 +46,9 @@ class ProgramFunction(NamedTuple):
     ops: Tuple[str, ...]
     results: Tuple[str, ...]
     modules: Tuple[Tuple[str, Any], ...]
-    """The modules that it calls, by the program's names; they stand in its globals."""
+    """The modules that it calls, by their names in its globals."""
+    writes_inputs: bool
+    """Whether one of its calls is known to write to an input."""
 
     def line_of(self, error: BaseException) -> Optional[int]:
         """The index of the call whose line an exception came from; None where it does not say."""
@@ -107,7 +109,8 @@ def program_function(
         tuple(writer.inputs),
         tuple(call["fn"] for call in calls),
         tuple(call["result"] for call in calls),
-        tuple(writer.modules.items()),
+        tuple((name, writer.scope[name]) for name in writer.modules.values()),
+        writer.writes_inputs,
     )
 
 
@@ -158,12 +161,12 @@ class _Writer:
     def __init__(self, environment: Dict[str, Any], framework: Framework, as_methods: bool) -> None:
         self.scope: Dict[str, Any] = {"__name__": "program"}
         self.inputs: List[str] = []
-        self.modules: Dict[str, Any] = {}
+        self.modules: Dict[str, str] = {}
+        self.writes_inputs = False
         self._environment = environment
         self._framework = framework
         self._as_methods = as_methods
         self._locals: Dict[str, str] = {}
-        self._module_names: Dict[str, str] = {}
 
     def call(self, index: int, call: Dict[str, Any]) -> str:
         """One call as a line."""
@@ -177,6 +180,9 @@ class _Writer:
             if not key.isidentifier() or keyword.iskeyword(key):
                 raise RefusedError("%r is no argument's name" % key)
             named.append("%s=%s" % (key, self.value(value)))
+        if may_write(call) and name != MODULE_CALL:
+            written = [*arguments[:1], *(text for text in named if text.startswith("out="))]
+            self.writes_inputs |= any(re.search(r"\bx\d+$", text) for text in written)
         called = self._called(index, name, arguments)
         self._locals[call["result"]] = "r%d" % index
         return "r%d = %s(%s)" % (index, called, ", ".join(arguments + named))
@@ -184,7 +190,7 @@ class _Writer:
     def _called(self, index: int, name: str, arguments: List[str]) -> str:
         """What is called, as text; takes the arguments that it holds itself out of the list."""
         function = self._framework.lookup(name)
-        if name == MODULE_CALL and arguments and arguments[0] in self._module_names.values():
+        if name == MODULE_CALL and arguments and arguments[0] in self.modules.values():
             return arguments.pop(0)
         if self._as_methods and name.startswith("Tensor.") and arguments:
             method = name[len("Tensor.") :]
@@ -230,10 +236,9 @@ class _Writer:
             return "x%d" % self.inputs.index(name)
         if self._framework.is_module(found):
             if name not in self.modules:
-                self.modules[name] = found
-                self._module_names[name] = "m%d" % len(self._module_names)
-                self.scope[self._module_names[name]] = found
-            return self._module_names[name]
+                self.modules[name] = "m%d" % len(self.modules)
+                self.scope[self.modules[name]] = found
+            return self.modules[name]
         return self._constant(found)
 
     def _constant(self, value: Any) -> str:
