@@ -25,6 +25,7 @@ from bot.report.literals import array_code, carried
 from bot.report.repro_code import ProgramCode, ReproError
 from bot.report.script_check import passes
 from bot.targets.op_mapping import OpMapping, load_op_mapping
+from bot.targets.target import mode_of
 
 REPEATS = 20
 MAX_SCRIPT_BYTES = 32 << 20  # more is no script that anybody opens; `opdiff replay` needs none
@@ -38,6 +39,10 @@ def repro_script(bundle: FindingBundle) -> str:
     dialect = dialects().get(framework)
     if dialect is None:
         raise ReproError(f"scripts for {framework!r} cannot be written yet")
+    if mode := mode_of(expectation.subject.label):
+        raise ReproError(
+            f"a script runs the calls one by one, and this shows in the mode {mode}: `opdiff replay` runs it"
+        )
     device, mapping = expectation.subject.device, _mapping(framework)
     known = _known_results(bundle, expectation)
     writer = ProgramCode(program, data, dialect, device, mapping, known)

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 DEVICES = ("cpu", "cuda")
+MODES = ("channels_last", "compile", "graph", "jit", "script", "to_static", "trace")
+"""Options that say how a program's calls are run, other than one by one as they stand there."""
 
 _SPEC = re.compile(
     r"""(?P<environment>python="[^"]*"|python=[^:]+|[A-Za-z][A-Za-z0-9_.-]*(?:\[[^\]]*\])?(?:[=<>!~@][^:]*)?)
@@ -67,6 +69,16 @@ class Target:
             if name == key:
                 return value or "1"
         return default
+
+
+def mode_of(label: str) -> str:
+    """The modes among the options of a target's label, as in ``compile=inductor``; an empty text for none."""
+    try:
+        target = parse_target(label.partition("#")[0])
+    except TargetError:
+        return ""
+    modes = [(key, value) for key, value in target.options if key in MODES]
+    return ",".join(f"{key}={value}" if value else key for key, value in modes)
 
 
 def names_a_path(spec: str) -> bool:

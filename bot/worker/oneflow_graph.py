@@ -17,7 +17,6 @@ import oneflow
 from framework import Backward, UnsupportedError
 from program_function import ProgramFunction
 
-
 _Module: Any = oneflow.nn.Module
 _Graph: Any = oneflow.nn.Graph
 
