@@ -7,6 +7,7 @@ it, gradients included, differs beyond tolerance.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,13 @@ from bot.targets.job import Job
 from bot.targets.resolve import resolve
 from bot.targets.target import parse_target
 from bot.workshop import Workshop
+
+
+_INSTEAD = ("float64", "float32", "int64", "complex128")
+"""Dtypes for ops that PyTorch does not have in the one that is asked for, the most widely supported ones first."""
+
+_LOG_PREFIX = re.compile(r"\b[FEW]\d{4,8} [\d:.]+\s+\d+ ")
+"""glog's date, time and thread in front of a message: they differ from run to run."""
 
 
 @dataclass
@@ -132,8 +140,15 @@ def measure_ops(
 
 
 def _request(entry: SourceEntry, dtype: str) -> SourceRequest:
-    dtypes = (dtype,) if dtype in entry.dtypes or not entry.dtypes else entry.dtypes[:1]
-    return SourceRequest(entry, dtypes=dtypes, kinds=("sample",), forms=("function",))
+    wanted = sample_dtype(entry.dtypes, dtype)
+    return SourceRequest(entry, dtypes=(wanted,), kinds=("sample",), forms=("function",))
+
+
+def sample_dtype(offered: Sequence[str], wanted: str) -> str:
+    """The dtype of an op's samples: the one wanted, else the widest common one that PyTorch has the op in."""
+    if wanted in offered or not offered:
+        return wanted
+    return next((dtype for dtype in _INSTEAD if dtype in offered), offered[0])
 
 
 def _count(
@@ -141,9 +156,10 @@ def _count(
 ) -> None:
     comparison = comparator.compare(program, outcomes)
     status = comparison.statuses[1]
+    reason = _LOG_PREFIX.sub("", status.reason)
     op.samples += 1
     if status.status in NOT_OFFERED and not comparison.counts.compared:
-        op.why[f"unsupported: {status.reason}"] += 1
+        op.why[f"unsupported: {reason}"] += 1
         return
     op.supported += 1
     op.gradients += comparison.counts.gradients
@@ -151,4 +167,4 @@ def _count(
         op.agreeing += comparison.counts.compared
         return
     for kind in {mismatch.kind for mismatch in comparison.mismatches}:
-        op.why[f"differs: {kind}" + (f": {status.reason}" if status.reason else "")] += 1
+        op.why[f"differs: {kind}" + (f": {reason}" if reason else "")] += 1
