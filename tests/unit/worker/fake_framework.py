@@ -7,6 +7,7 @@ import os
 import random
 import runpy
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,10 @@ class Doubler:
 class FakeFramework(Framework):
     name = "fake"
 
-    def __init__(self) -> None:
+    def __init__(self, options: dict[str, str]) -> None:
         super().__init__()
+        self.compiles = "compile" in options
+        self.how = options.get("compile", "")
         self.table = {
             "add": add,
             "mul": mul,
@@ -151,6 +154,20 @@ class FakeFramework(Framework):
         for parent, rule in tensor.parents:
             self._propagate(parent, rule(gradient))
 
+    def run_compiled(self, program: Any, inputs: list[Tensor], backward: Any) -> Any:
+        """One function of its inputs; ``how`` says what goes wrong."""
+        if self.how == "slow" and "f1" in program.source:
+            try:
+                time.sleep(30)
+            except Exception:
+                raise RuntimeError("a compiler goes on in some other way") from None
+        self.worn = self.how == "worn"
+        results = program.function(*inputs)
+        if self.how == "wrong":
+            first = results[0]
+            results = (Tensor(first.array + 1, ((first, lambda g: g),)), *results[1:])
+        return results
+
     def gradient(self, leaf: Tensor) -> Tensor | None:
         return leaf.grad
 
@@ -176,7 +193,9 @@ class FakeFramework(Framework):
 def main() -> int:
     """The worker's own main, with this framework in place of a real one."""
     worker = runpy.run_path(str(WORKER / "__main__.py"))
-    return worker["main"](sys.argv[1:], make_framework=lambda hello: FakeFramework())
+    return worker["main"](
+        sys.argv[1:], make_framework=lambda hello: FakeFramework(hello["options"])
+    )
 
 
 if __name__ == "__main__":

@@ -272,6 +272,10 @@ def run(number, program, out):
     elif do == "twice":
         send(out, answer)
         send(out, answer)
+    elif do == "retire":  # answers, then asks to be replaced
+        send(out, answer)
+        send(out, {"type": "retired"})
+        sys.exit(0)
     elif do == "many":
         for extra in range(1000):
             send(out, outcome(number + extra))
@@ -317,6 +321,7 @@ def main():
     send(out, {
         "type": "ready", "framework": hello["framework"], "version": "1.0", "pid": os.getpid(),
         "python": sys.version.split()[0], "hello": hello, "home": os.environ["HOME"],
+        "compiles": "compiles" in run.options,
     })  # fmt: skip
     if start.startswith("unasked="):  # an outcome that nobody asked for
         send(out, outcome(int(start[8:])))
