@@ -18,8 +18,10 @@ FRAMEWORKS: Dict[str, str] = {
     "torch": "torch_framework",
     "oneflow": "oneflow_framework",
     "numpy": "numpy_framework",
+    "megengine": "megengine_framework",
     "mindspore": "mindspore_framework",
     "paddle": "paddle_framework",
+    "jax": "jax_framework",
     "tensorflow": "tensorflow_framework",
 }
 """A framework's name -> the module beside this one whose ``make(hello)`` gives its :class:`Framework`."""

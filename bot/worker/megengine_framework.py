@@ -1,0 +1,182 @@
+"""MegEngine 1.13 on the CPU, by its own functions and its gradient manager.
+
+MegEngine has neither float64 nor int64: it would turn both into 32 bits without a word. float64 inputs are therefore
+refused. int64 inputs are kept as such and given as int32 only where a form says so (``index.int32``), because
+PyTorch's index arguments are int64 and MegEngine's are int32.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy
+
+os.environ.setdefault("MGE_LOGGING_LEVEL", "ERROR")
+
+import megengine
+from framework import StartError, UnsupportedError
+from mapped_framework import MappedFramework
+from megengine.autodiff import GradManager
+
+DTYPES: Dict[str, Any] = {
+    name: numpy.dtype(name)
+    for name in ("bool", "int8", "uint8", "int16", "uint16", "int32", "float16", "float32")
+}
+"""What a tensor can be made with. complex64 is a result only."""
+
+RESULT_DTYPES = frozenset((*DTYPES, "complex64"))
+
+_LACKS = re.compile(
+    r"unsupported (numpy )?dtype|[Uu]nsupported|not (yet )?(implemented|supported)|NotImplemented|"
+    r"unexpected keyword argument|positional arguments? but|missing \d+ required|"
+    r"requires 2 bool tensors|[Uu]nhandled dtype|dtype mismatch|bad dtype|invalid dtype|"
+    # A shape of no dimensions: "only ndim > 0".
+    r"ret\.ndim > 0"
+)
+_BACKTRACE = re.compile(r"\s*\n\s*backtrace:.*", re.S)
+_SOURCE = re.compile(r" at /[^\s:]+:\d+: .*", re.S)
+
+
+class Int64:
+    """An int64 input, which MegEngine has no tensor for; ``int32`` is one where all elements fit."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.shape = array.shape
+        self.ndim = array.ndim
+        self._int32: Optional[Any] = None
+
+    @property
+    def int32(self) -> Any:
+        """A MegEngine tensor of the elements. Raises UnsupportedError where one has no such int32."""
+        if self._int32 is None:
+            narrow = self.array.astype(numpy.int32)
+            if not numpy.array_equal(narrow, self.array):
+                raise UnsupportedError("megengine has no int64")
+            self._int32 = megengine.Tensor(narrow)
+        return self._int32
+
+
+class MegengineFramework(MappedFramework):
+    """One MegEngine, synchronous, so that an abort is blamed on its cause."""
+
+    name = "megengine"
+    version = str(megengine.__version__)
+
+    def __init__(self, hello: Dict[str, Any]) -> None:
+        if str(hello.get("device", "cpu")) != "cpu":
+            raise StartError("megengine runs on the cpu only, not on %r" % hello["device"])
+        megengine.set_default_device("cpu0")
+        megengine.config.async_level = 0
+        megengine.config.deterministic_kernel = True
+        self._manager: Optional[Any] = None
+        super().__init__(hello, DTYPES, {"megengine": megengine, "F": megengine.functional})
+
+    def seed(self, seed: int) -> None:
+        """Reseed MegEngine, and end the recording of the program before."""
+        if self._manager is not None:
+            self._manager.release()
+            self._manager = None
+        megengine.random.seed(seed)
+
+    # Tensors.
+
+    def from_numpy(self, array: Any, dtype: str) -> Any:
+        """A tensor with a copy of the array's elements."""
+        if dtype == "int64":
+            return Int64(array)
+        return megengine.Tensor(array, dtype=DTYPES[dtype])
+
+    def to_numpy(self, tensor: Any) -> Any:
+        """The elements, computed by now."""
+        if isinstance(tensor, Int64):
+            return tensor.array
+        return numpy.asarray(tensor.numpy())
+
+    def dtype_of(self, tensor: Any) -> Optional[str]:
+        """The dtype that the tensor really has."""
+        if isinstance(tensor, Int64):
+            return "int64"
+        name = numpy.dtype(tensor.dtype).name
+        return name if name in RESULT_DTYPES else None
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether it is a tensor or an int64 input."""
+        return isinstance(value, (megengine.Tensor, Int64))
+
+    def shape(self, tensor: Any) -> Tuple[int, ...]:
+        """A tensor's shape."""
+        return tuple(int(length) for length in tensor.shape)
+
+    def apply(self, function: Any, values: List[Any]) -> Any:
+        """Call a form's function. Unsupported where it takes an int64 input as it is."""
+        try:
+            return function(*values)
+        except Exception:
+            if any(isinstance(value, Int64) for value in _flat(values)):
+                raise UnsupportedError("megengine has no int64, or no such index") from None
+            raise
+
+    def assign(self, target: Any, result: Any) -> Any:
+        """Put a result of the same shape and dtype into a tensor. Raises UnsupportedError for another or a leaf."""
+        if isinstance(target, Int64) or isinstance(result, Int64):
+            raise UnsupportedError("megengine has no int64")
+        if tuple(target.shape) != tuple(result.shape) or target.dtype != result.dtype:
+            raise UnsupportedError("an in-place result of another shape or dtype")
+        target[...] = result
+        return target
+
+    # Gradients.
+
+    def require_grad(self, tensor: Any) -> None:
+        """Record what is done to a tensor from now on."""
+        if isinstance(tensor, Int64):
+            raise UnsupportedError("megengine has no gradient of int64")
+        if self._manager is None:
+            self._manager = GradManager()
+            self._manager.record()
+        self._manager.attach([tensor])
+
+    def backward(self, outputs: List[Any], gradients: List[Any]) -> None:
+        """Run backward from all outputs at once."""
+        if self._manager is None:
+            raise UnsupportedError("no input wants a gradient")
+        self._manager.backward(outputs, gradients)
+
+    def gradient(self, leaf: Any) -> Optional[Any]:
+        """The gradient that backward left on a leaf."""
+        return leaf.grad
+
+    # Errors.
+
+    def classify(self, error: Exception, name: str, phase: str) -> str:
+        """Unsupported also where MegEngine says that it lacks a dtype or an argument."""
+        if isinstance(error, (RuntimeError, TypeError, ValueError)) and _LACKS.search(str(error)):
+            return "unsupported"
+        return super().classify(error, name, phase)
+
+    def describe(self, error: Exception) -> Tuple[str, str]:
+        """Without the backtrace and the places of the build."""
+        kind, message = super().describe(error)
+        return kind, _SOURCE.sub("", _BACKTRACE.sub("", message)).strip()
+
+    def _require_dtype(self, dtype: Any) -> None:
+        if dtype != "int64":
+            super()._require_dtype(dtype)
+
+
+def _flat(values: Sequence[Any]) -> List[Any]:
+    found: List[Any] = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            found.extend(_flat(value))
+        else:
+            found.append(value)
+    return found
+
+
+def make(hello: Dict[str, Any]) -> MegengineFramework:
+    """A MegEngine ready to run programs. Raises StartError for an unknown option or device."""
+    return MegengineFramework(hello)
