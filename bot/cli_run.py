@@ -21,6 +21,7 @@ from bot.cli_options import (
     show,
     split_commas,
 )
+from bot.coverage_page import coverage_page, read_answers
 from bot.errors import OpDiffError
 from bot.exit_codes import ExitCode
 from bot.op_coverage import measure_ops
@@ -158,10 +159,21 @@ def ops(
         list[str] | None, typer.Option("--op", help="With --measure: this op; may be given often.")
     ] = None,
     dtype: Annotated[str, typer.Option(help="With --measure: the samples' dtype.")] = "float64",
+    page: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A saved answer of --measure --json, for a page of all; may be given often."
+        ),
+    ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """List the ops that programs exist for and, with --framework, which of them it has, or really covers."""
+    if page:
+        if framework is not None or measure or op or as_json:
+            raise OpDiffError("--page makes a page of saved answers: give no other option")
+        typer.echo(coverage_page(read_answers(page)), nl=False)
+        return
     if measure and framework is None:
         raise OpDiffError("--measure: say --framework, whose ops are to be run")
     with open_workshop(quiet) as workshop:
