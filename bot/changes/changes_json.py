@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, cast
+
+from pydantic import TypeAdapter
 
 from bot.changes.change import ChangedOp, Changes
+from bot.changes.file_text import printable_path
+
+CHANGES: Final = TypeAdapter(Changes)
+"""Changes as they are kept: JSON without loss."""
 
 
 def to_json(changes: Changes) -> dict[str, Any]:
@@ -28,3 +34,25 @@ def _op(op: ChangedOp) -> dict[str, Any]:
         "lines": [{"file": run.file, "first": run.first, "last": run.last} for run in op.lines],
         "in_python": op.in_python,
     }
+
+
+def printable(changes: Changes) -> Changes:
+    """The changes with all that is no UTF-8 (paths in steps and notes, names that a source makes) shown as ``\\xNN``."""
+    return CHANGES.validate_python(_printable(CHANGES.dump_python(changes)))
+
+
+def _printable(value: object) -> object:
+    if isinstance(value, str):
+        return value if value.isascii() else _shown(value)
+    if isinstance(value, dict):
+        return {key: _printable(each) for key, each in cast("dict[str, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return tuple(map(_printable, cast("list[object]", value)))
+    return value
+
+
+def _shown(text: str) -> str:
+    try:
+        return printable_path(text)
+    except UnicodeEncodeError:  # half of a pair that no byte stands for
+        return text.encode(errors="backslashreplace").decode()

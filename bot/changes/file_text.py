@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 SNIFFED_BYTES = 8000  # git's own rule: a NUL byte this early means a binary file
-MAX_TEXT_BYTES = 16 << 20  # generated files above this are listed as unreadable rather than parsed
+MAX_TEXT_BYTES = 2 << 20
+"""Of sources (the largest that ops are read from in these frameworks has 1.1 MB); larger ones are said to be unread, for
+reading one takes seconds and hundreds of times its size.
+"""
+
+NOT_READ = (
+    "a binary file, link, submodule, a file of more than 2 MiB or one that is not in this clone"
+)
 
 
 def decode_text(data: bytes) -> str | None:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from bot.changes.change import Changes, Unmapped
+from bot.changes.changes_json import CHANGES, printable
 from bot.changes.changeset import ChangedFile, ChangesError, ChangeSet, NamedDiff
 from bot.changes.definition import Definition
 from bot.changes.difference import (
@@ -20,7 +21,7 @@ from bot.changes.difference import (
     is_nameless,
     with_before,
 )
-from bot.changes.file_text import printable_path
+from bot.changes.file_text import NOT_READ, printable_path
 from bot.changes.found_ops import MAX_INDIRECT_OPS, Found, FoundOps, nearest
 from bot.changes.frameworks import FRAMEWORKS
 from bot.changes.graph import MAX_NODES_IN_ALL, Walker
@@ -38,7 +39,6 @@ QUIET_ROLES = {
     "documentation": "documentation", "ci": "CI", "test": "tests", "autotest": "tests",
     "stub": "signatures for type checkers",
 }  # fmt: skip
-_CHANGES: Final = TypeAdapter(Changes)
 MAX_OF_ONE_NAME: Final = 256  # changed functions of one name in one file that are followed
 
 
@@ -64,7 +64,7 @@ def find_changes(
         return known
     found = _find(changeset, framework, group, frameworks, store)
     if key and not store.problem:
-        store.put(key, _CHANGES.dump_json(found))
+        store.put(key, CHANGES.dump_json(found))
         store.flush()
     return found
 
@@ -79,7 +79,7 @@ def _key(changeset: ChangeSet, framework: str | None) -> bytes | None:
 
 def _known(data: bytes | None) -> Changes | None:
     try:
-        return None if data is None else _CHANGES.validate_json(data)
+        return None if data is None else CHANGES.validate_json(data)
     except ValidationError:
         return None
 
@@ -150,15 +150,23 @@ class _Search:
         self._follow(changes)
         for change in changes:
             self._account(change)
+        self._say_unread()
         ops, left_out = nearest(self.found.ops())
         if left_out:
             indirect = MAX_INDIRECT_OPS + len(left_out)
             self.notes.append(
                 f"{indirect} ops are reached through shared code: the nearest {MAX_INDIRECT_OPS} of them are kept"
             )
-        return Changes(
-            self.rules.name, ops, tuple(self.tests), tuple(self.unmapped), merged(self.notes), left_out,
+        return printable(
+            Changes(
+                self.rules.name, ops, tuple(self.tests), tuple(self.unmapped), merged(self.notes), left_out,
+            )
         )  # fmt: skip
+
+    def _say_unread(self) -> None:
+        changed = {file.new for file in self.changeset.files}
+        for path in sorted(self.sides.unread - changed):
+            self.notes.append(f"{printable_path(path)}: not read ({NOT_READ})")
 
     def _read(self, file: ChangedFile) -> FileChange | None:
         """The differing definitions of a source file; None for a file that is accounted for already."""
@@ -179,7 +187,7 @@ class _Search:
             return None
         # A pull request's .gitattributes may call a source binary: what can be read and differs is read.
         if before is None or after is None or (file.binary and before == after):
-            self._lose(file, "a binary file, link, submodule or a file that is not in this clone")
+            self._lose(file, NOT_READ)
             return None
         return self._compare(file, before, after)
 

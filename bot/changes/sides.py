@@ -17,6 +17,11 @@ class Sides:
         self._names = changeset if isinstance(changeset, NamedContents) else None
         self._shared = Shared(store)
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """Sources of an indexed kind that were looked for words and have no text."""
+        return frozenset(self._shared.facts.unread)
+
     @cached_property
     def head(self) -> Tree:
         """The tree at the head."""

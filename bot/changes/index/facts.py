@@ -41,6 +41,7 @@ class FactsReader:
         self._section = Section("facts", version_of("bot.changes.index", "bot.changes.sources"))
         self._by_blob: dict[str, BlobFacts] = {}
         self.texts_read = 0
+        self.unread: set[str] = set()
 
     def facts(
         self, paths: Sequence[str], blob_of: BlobOf, read_many: ReadMany
@@ -57,6 +58,8 @@ class FactsReader:
         for path, text in read_many(tuple(unread.values())):
             self.texts_read += 1
             facts = NO_FACTS if text is None else read_facts(text)
+            if text is None:
+                self.unread.add(path)
             blob = blob_of(path)
             if blob is None:
                 nameless[path] = facts

@@ -74,6 +74,11 @@ class _Cutter:
         self.end = end
         self.conditionals: list[_Conditional] = []
         self.repairs = 0
+        self.told: tuple[int, int, str] = (
+            -1,
+            -1,
+            "",
+        )  # of the last item: where it begins, its body, its kind
 
     def pieces(self, token: int) -> Iterator[Piece]:
         while token < self.end:
@@ -303,6 +308,12 @@ class _Cutter:
         return value not in _AFTER_VALUE or (kind == "class" and value in ("[", "::"))
 
     def _kind(self, first: int, body: int) -> str:
+        """What an item is by its header, which is read once: a value may close thousands of braces."""
+        if self.told[:2] != (first, body):
+            self.told = (first, body, self._read_kind(first, body))
+        return self.told[2]
+
+    def _read_kind(self, first: int, body: int) -> str:
         header = self.values[first:body]
         assigned = header.index("=") if "=" in header and "operator" not in header else len(header)
         called = header.index("(") if "(" in header else len(header)

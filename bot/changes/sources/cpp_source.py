@@ -21,11 +21,8 @@ from bot.changes.sources.cpp_tokens import (
     words_of,
 )
 
-__all__ = ["Tokens", "function_name", "includes", "macro_rows", "read_cpp", "tokenize"]
+__all__ = ["Tokens", "includes", "macro_rows", "read_cpp", "tokenize"]
 
-_CALL: Final = re.compile(
-    r"((?:[A-Za-z_]\w*\s*(?:<[^<>;{}]*>)?\s*::\s*)*~?[A-Za-z_]\w*)\s*(?:<[^<>;{}]*>)?\s*\("
-)
 _LEADING_CALL: Final = re.compile(r"# define (\w+)(?: \([^()]*\))? (\w+) \(")
 _KINDS: Final[dict[str, DefinitionKind]] = {
     "function": "function", "class": "class", "alias": "alias", "variable": "assignment",
@@ -185,10 +182,3 @@ def macro_rows(macro: Definition) -> tuple[Definition, ...]:
             rows.append(replace(macro, name=name, kind="entry", code=code, uses=words_of(tokens)))
             start = place + 1
     return tuple(rows) if len(rows) >= MIN_ROWS and start >= len(values) else ()
-
-
-def function_name(header: str) -> str:
-    """The name before the parameter list: ``XOp::InferDataType``; "" when there is none."""
-    plain = re.sub(r"/\*.*?\*/|//[^\n]*", " ", header, flags=re.DOTALL)
-    match = _CALL.search(plain)
-    return re.sub(r"\s+|<[^<>]*>", "", match[1]) if match else ""

@@ -88,7 +88,7 @@ def why_unreadable(text: str) -> str:
     except SyntaxError as error:
         return f"not {version}, line {error.lineno}: {error.msg} (Python 2, a later version, or broken)"
     except (ValueError, RecursionError, MemoryError) as error:
-        return f"not {version}: {error or 'nested too deep'}"
+        return f"not {version}: {str(error) or 'nested too deep'}"
     coding = _strange_coding(text)
     return f"written in {coding}: only UTF-8 is read" if coding else ""
 

@@ -14,6 +14,9 @@ from bot.changes.definition import Definition
 MAX_NODES = 1_000_000
 """Nodes with every alias written out: a few lines of aliases of aliases stand for more than any memory holds."""
 
+NODE_CHARACTERS = 64
+"""A long text counts as one more node for each so many characters."""
+
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -51,7 +54,7 @@ def read_entries(text: str) -> tuple[Entry, ...] | None:
 def plain_value(node: yaml.Node, left: Iterator[int]) -> Any:
     """A node as text, list and dict: no types are guessed and no tags are followed.
 
-    Takes one of ``left`` for each node, and raises ValueError when there are none.
+    Takes one of ``left`` for each node (more for long texts), and raises ValueError when there are none.
     """
     if next(left, None) is None:
         raise ValueError("more nodes than are read")
@@ -59,7 +62,11 @@ def plain_value(node: yaml.Node, left: Iterator[int]) -> Any:
         return _plain_mapping(node, left)
     if isinstance(node, yaml.SequenceNode):
         return [plain_value(value, left) for value in cast("list[yaml.Node]", node.value)]
-    return str(node.value)
+    text = str(node.value)
+    for _ in range(len(text) // NODE_CHARACTERS):
+        if next(left, None) is None:
+            raise ValueError("more text than is read")
+    return text
 
 
 def _plain_mapping(node: yaml.MappingNode, left: Iterator[int]) -> dict[str, Any]:
@@ -84,10 +91,13 @@ def _plain_mapping(node: yaml.MappingNode, left: Iterator[int]) -> dict[str, Any
             number += 1
         numbers[key] = number
         found[f"{key}#{number}"] = value
-    for other in merged:
+    if not merged:
+        return found
+    together: dict[str, Any] = {}
+    for other in reversed(merged):  # the first of them counts, and what is written here before all
         if isinstance(other, dict):
-            found = cast("dict[str, Any]", other) | found
-    return found
+            together.update(cast("dict[str, Any]", other))
+    return together | found
 
 
 def _text(value: Any) -> str:

@@ -13,6 +13,7 @@ from bot.changes.definition import Definition
 from bot.changes.frameworks.megengine.sources import PARAMS, read_params
 from bot.changes.index.tree import Tree
 from bot.changes.sources.tablegen import read_tablegen
+from bot.changes.sources.text_lines import TextLines
 from bot.changes.table_file import read_table
 
 OPS_TD: Final = "src/core/include/megbrain/ir/ops.td"
@@ -201,8 +202,9 @@ class MegEngineDeclared:
     def _registrations(self, path: str) -> tuple[tuple[int, str, str], ...]:
         """Every ``OP_TRAIT_REG`` of a file: its line, its OpDef, and the base name of the graph's operator or ""."""
         text = self._tree.text(path) or ""
+        lines = TextLines(text)
         return tuple(
-            (text.count("\n", 0, match.start()) + 1, match[1], base_name(match[2] or ""))
+            (lines.number(match.start()), match[1], base_name(match[2] or ""))
             for match in _REGISTERED.finditer(text)
         )
 

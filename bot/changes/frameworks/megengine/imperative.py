@@ -12,6 +12,7 @@ from bot.changes.frameworks.megengine.declared import MegEngineDeclared
 from bot.changes.graph import Edge, Node, cpp_node
 from bot.changes.index.cpp_index import CppIndex
 from bot.changes.index.tree import Tree
+from bot.changes.sources.cpp_blocks import blocks
 
 OPS: Final = "imperative/src/impl/ops/"
 BINDINGS: Final = "imperative/python/src/"
@@ -166,19 +167,7 @@ class MegEngineImperative:
 
     def _read_blocks(self, path: str) -> tuple[tuple[int, int], ...]:
         """First and last line of every namespace block of a file, the innermost first."""
-        text = self._tree.text(path) or ""
-        found: list[tuple[int, int]] = []
-        for match in _OPENING.finditer(text):
-            depth = 0
-            for mark in re.compile(r"[{}]|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"").finditer(
-                text, match.end() - 1
-            ):
-                depth += {"{": 1, "}": -1}.get(mark[0], 0)
-                if depth == 0:
-                    first = text.count("\n", 0, match.start()) + 1
-                    found.append((first, text.count("\n", 0, mark.start()) + 1))
-                    break
-        return tuple(sorted(found, key=lambda block: block[1] - block[0]))
+        return blocks(self._tree.text(path) or "", _OPENING)
 
     def _read_tensor_methods(self) -> dict[str, tuple[str, ...]]:
         """C++ method -> the public attributes of Tensor that it is (``.def<&TensorWrapper::numpy>("numpy")``)."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from bot.changes.definition import Definition
 from bot.changes.sources.cpp_source import read_cpp, tokenize
+from bot.changes.sources.text_lines import TextLines
 
 PARAMS: Final = "dnn/scripts/opr_param_defs.py"
 """``pdef("Reduce").add_enum("Mode", ...)``: parameters of the operators and of the OpDefs (dnn/scripts/gen_param_defs.py)."""
@@ -37,14 +38,15 @@ def _cases(definition: Definition, lines: list[str]) -> Iterator[Definition]:
         return
     yield replace(definition, code=tokenize(body[: found[0].start()]).code)
     labels: list[str] = []
+    numbered = TextLines(body)
     for index, match in enumerate(found):
         end = found[index + 1].start() if index + 1 < len(found) else len(body)
         labels.append(match[1])
         tokens = tokenize(body[match.end() : end])
         if not tokens.code:
             continue  # several labels with one body
-        first = definition.first + body.count("\n", 0, match.start())
-        last = definition.first + body.count("\n", 0, max(match.end(), end - 1))
+        first = definition.first + numbered.number(match.start()) - 1
+        last = definition.first + numbered.number(max(match.end(), end - 1)) - 1
         for label in labels:
             yield replace(
                 definition, name=f"{definition.name}[{label}]", kind="entry", first=first,
@@ -59,10 +61,9 @@ def read_params(file: str, text: str) -> tuple[Definition, ...] | None:
     None when the text is not Python.
     """
     try:
-        tree = ast.parse(text)
+        return tuple(row for statement in ast.parse(text).body for row in _struct(file, statement))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return tuple(row for statement in tree.body for row in _struct(file, statement))
 
 
 def _struct(file: str, statement: ast.stmt) -> Iterator[Definition]:
@@ -72,7 +73,7 @@ def _struct(file: str, statement: ast.stmt) -> Iterator[Definition]:
     for call in _calls(statement):
         called = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
         texts = [_text(argument) for argument in call.args]
-        if called == "pdef":
+        if called == "pdef" and texts:
             name = texts[0]
         if called == "add_enum" and texts and texts[0] == "Mode":
             for argument, text in zip(call.args[1:], texts[1:], strict=True):

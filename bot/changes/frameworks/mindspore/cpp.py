@@ -14,6 +14,7 @@ from bot.changes.graph import Edge, Node, cpp_node
 from bot.changes.index.cpp_index import HEADERS, CppIndex
 from bot.changes.index.tree import Note, Tree
 from bot.changes.roles import is_cpp
+from bot.changes.sources.cpp_blocks import blocks
 
 SOURCES: Final = re.compile(
     r"^mindspore/(ops/|core/ops/|core/abstract/|core/base/core_ops\.h|core/include/ops/"
@@ -42,9 +43,6 @@ _CUSTOMIZE: Final = re.compile(r"^(\w+?)Customize(?:Call)?$")
 _DEVICE: Final = re.compile(r"(Ascend|CPU|GPU)$")
 _INFERENCE: Final = re.compile(r"^(\w+?)(?:Frontend)?FuncImpl$")
 _ANONYMOUS: Final = re.compile(r"\bnamespace\s*\{")
-_MARK: Final = re.compile(
-    r'"(?:\\.|[^"\\\n])*+"?|\'(?:\\.|[^\'\\\n])*+\'?|//[^\n]*|/\*.*?(?:\*/|\Z)|[{}]', re.DOTALL
-)
 _ARGUMENTS: Final = 3  # of a registration; a primitive stands among the first
 
 
@@ -203,7 +201,7 @@ class MindSporeCpp:
     def _is_local(self, definition: Definition) -> bool:
         if "." + definition.file.rpartition(".")[2] in HEADERS:
             return False
-        if re.match(r"(?:template <.*?> )?(?:inline )?static ", definition.code):
+        if re.match(r"^(?:template <.*?> )?(?:inline )?static ", definition.code):
             return True
         return any(
             first <= definition.first <= last for first, last in self._anonymous(definition.file)
@@ -211,17 +209,7 @@ class MindSporeCpp:
 
     def _find_anonymous(self, path: str) -> tuple[tuple[int, int], ...]:
         """The lines of a source's anonymous namespaces."""
-        text = self.tree.text(path) or ""
-        found: list[tuple[int, int]] = []
-        for match in _ANONYMOUS.finditer(text):
-            depth = 0
-            for mark in _MARK.finditer(text, match.end() - 1):
-                depth += {"{": 1, "}": -1}.get(mark[0], 0)
-                if depth == 0:
-                    lines = text.count("\n", 0, match.start()), text.count("\n", 0, mark.start())
-                    found.append((lines[0] + 1, lines[1] + 1))
-                    break
-        return tuple(found)
+        return blocks(self.tree.text(path) or "", _ANONYMOUS)
 
     # Gradients
 

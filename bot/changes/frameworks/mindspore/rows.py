@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +18,7 @@ _KEY: Final = re.compile(r'\{ (?:(?:\w+ :: )*kPrim\w+|"[A-Z]\w*"|k[A-Z]\w*)(?: -
 _METHOD_PAIR: Final = re.compile(
     r'\{ "(\w+)" , (?:std :: string \( "\w+" \)|(?:\w+ :: )*kPrim\w+) \}'
 )
+_BRACE: Final = re.compile(r'"(?:\\.|[^"\\])*+"?|[{}]')
 METHOD_ROW: Final = re.compile(r"method (\w+)")
 """The name of a row of the method table (ccsrc/pipeline/jit/resource.cc)."""
 
@@ -33,7 +36,7 @@ def rows_of(code: str) -> tuple[tuple[int, int], ...]:
 
 def _closing(code: str, start: int) -> int:
     depth = 0
-    for match in re.compile(r'"(?:\\.|[^"\\])*"|[{}]').finditer(code, start):
+    for match in _BRACE.finditer(code, start):
         if match[0] == "{":
             depth += 1
         elif match[0] == "}":
@@ -43,7 +46,7 @@ def _closing(code: str, start: int) -> int:
     return len(code)
 
 
-def table_rows(definition: Definition, text: str) -> Iterator[Definition]:
+def table_rows(definition: Definition, lines: Sequence[str]) -> Iterator[Definition]:
     """A function or variable that holds a table as one definition per row, and one of what is left."""
     spans = (
         rows_of(definition.code)
@@ -53,7 +56,7 @@ def table_rows(definition: Definition, text: str) -> Iterator[Definition]:
     if not spans:
         yield definition
         return
-    lines = text.splitlines()
+    words = _lines_of_words(definition, lines)
     at = definition.first
     rest: list[str] = []
     end = 0
@@ -62,7 +65,7 @@ def table_rows(definition: Definition, text: str) -> Iterator[Definition]:
         rest.append(definition.code[end:start])
         end = stop
         tokens = tokenize(row)
-        at = _line_of(lines, at, definition.last, row)
+        at = _line_of(words, at, row)
         last = min(definition.last, at + row.count(";"))
         uses = tokens.names | set(tokens.texts)
         yield replace(
@@ -74,21 +77,29 @@ def table_rows(definition: Definition, text: str) -> Iterator[Definition]:
     yield replace(definition, code=code, uses=tokenize(code).names)
 
 
-def _line_of(lines: list[str], first: int, last: int, row: str) -> int:
+def _lines_of_words(definition: Definition, lines: Sequence[str]) -> Mapping[str, list[int]]:
+    """Word -> the lines of a definition that it stands on."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines[definition.first - 1 : definition.last], definition.first):
+        for word in re.findall(r"\w{3,}", line):
+            found[word].append(number)
+    return found
+
+
+def _line_of(words: Mapping[str, list[int]], first: int, row: str) -> int:
     """The line on which a row's key stands, from ``first`` on."""
     key = re.search(r"\w{3,}", row.replace("prim ::", ""))
-    for number in range(first, last + 1) if key else ():
-        if number <= len(lines) and key and re.search(rf"\b{key[0]}\b", lines[number - 1]):
-            return number
-    return first
+    numbers = words.get(key[0], []) if key else []
+    place = bisect_left(numbers, first)
+    return numbers[place] if place < len(numbers) else first
 
 
-def method_rows(definition: Definition, text: str) -> Iterator[Definition]:
+def method_rows(definition: Definition, lines: Sequence[str]) -> Iterator[Definition]:
     """The method table as one definition per row (each stands for the methods of that name), and what is left."""
-    lines = text.splitlines()
+    words = _lines_of_words(definition, lines)
     pairs = list(_METHOD_PAIR.finditer(definition.code))
     for match in pairs:
-        line = _line_of(lines, definition.first, definition.last, f'"{match[1]}"')
+        line = _line_of(words, definition.first, match[1])
         name = f"method {match[1]}"
         yield replace(definition, name=name, kind="entry", first=line, last=line, code=match[0])
     rest = _METHOD_PAIR.sub("", definition.code) if pairs else definition.code

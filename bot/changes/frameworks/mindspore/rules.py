@@ -128,7 +128,8 @@ class MindSporeRules:
         if path.endswith(".yaml"):
             return mapping_definitions(path, text)
         rows = method_rows if path.endswith("/resource.cc") else table_rows
-        return tuple(row for found in read_cpp(path, text) for row in rows(found, text))
+        lines = text.split("\n")
+        return tuple(row for found in read_cpp(path, text) for row in rows(found, lines))
 
     def reader(self, tree: Tree, note: Note) -> Reader:
         """The tree, ready to be walked."""

@@ -43,7 +43,7 @@ REGISTERED: Final = re.compile(rf'\b(?:{"|".join(sorted(REGISTRARS))}) \( "([^"]
 _REGISTRAR_ARGUMENT: Final = re.compile(rf"\b(?:{'|'.join(sorted(REGISTRARS))}) \( ([^,)]+)")
 _SIGNATURE: Final = re.compile(r"=>\s*(\w+)")
 _ADD_FUNCTOR: Final = re.compile(r"\badd_functor\b")
-_FUNCTOR_NAME: Final = re.compile(r'\badd_functor (?:< [^;()]* > )?\( "(\w+)"')
+_FUNCTOR_NAME: Final = re.compile(r'\badd_functor (?:< [^;()]{0,400} > )?\( "(\w+)"')
 
 
 class OneFlowDeclared:
@@ -95,7 +95,7 @@ class OneFlowDeclared:
         names = {match[1] for record in self.records if (match := MNEMONIC.search(record.code))}
         for path in self._user_op_paths:
             text = self._tree.text(path) or ""
-            names |= set(re.findall(r'REGISTER_\w*USER_OP\(\s*"([^"]+)"', text))
+            names |= set(re.findall(r'\bREGISTER_\w*USER_OP\(\s*"([^"]+)"', text))
         return frozenset(names)
 
     @cached_property

@@ -31,7 +31,7 @@ from bot.changes.graph import Edge, Node
 from bot.changes.op_names import canonical_op
 from bot.changes.sources.cpp_source import tokenize
 
-_METHOD_ROW: Final = re.compile(r'\{ "(\w+)" ,.*\bPyTensorObject_')
+_METHOD_ROW: Final = re.compile(r'^\{ "(\w+)" ,.*\bPyTensorObject_')
 _METHOD: Final = "PyTensorObject_"
 _ROWS: Final = ("statement", "entry")
 _CALLED: Final = re.compile(r"\bfunctional :: (\w+)")
@@ -264,7 +264,11 @@ class Functionals:
         near: defaultdict[frozenset[str], list[Definition]] = defaultdict(list)
         for definition in others:
             forms = self._functionals_of(definition)
-            if forms == frozenset({name}) or all(map(STEM.search, forms)) or self._places(calls[definition]):
+            if (
+                forms == frozenset({name})
+                or all(map(STEM.search, forms))
+                or self._places(calls[definition])
+            ):
                 continue
             if functor_gives(definition, calls[definition], alone=len(others) == 1):
                 near[forms].append(definition)

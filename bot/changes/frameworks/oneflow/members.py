@@ -10,7 +10,7 @@ from typing import Final
 from bot.changes.definition import Definition
 
 _ACCESS: Final = re.compile(r"(?:public|protected|private) : ")
-_BEFORE_PARAMETERS: Final = re.compile(r"(operator \( \)|operator \W+|\w+) \(")
+_BEFORE_PARAMETERS: Final = re.compile(r"(operator \( \)|operator \W{1,9}|\b\w+) \(")
 _CASE: Final = re.compile(r"\bcase (\w+) : ")
 _GUARD: Final = r'op_type_name \( \) = ?= "(?P<op>\w+)"[^{};]*?\) \{|(?P<open>\{)|(?P<close>\})'
 
@@ -62,7 +62,8 @@ def takes_part(derived: Definition, base: Definition, changed: frozenset[str]) -
             or word.search(others)
             or not name.isidentifier()
             or re.search(
-                rf"\b{re.escape(name)} \([^{{;]*\boverride\b|\bvirtual\b[^{{;]*\b{name} \(",
+                rf"\b{re.escape(name)} \((?:(?!\b{name} \()[^{{;])*\boverride\b"
+                rf"|\bvirtual\b(?:(?!\bvirtual\b)[^{{;])*\b{name} \(",
                 base.code,
             )
         ):

@@ -20,9 +20,10 @@ from bot.changes.frameworks.oneflow.tree import (
 from bot.changes.graph import Edge, Node
 from bot.changes.sources.cpp_source import tokenize
 from bot.changes.sources.tablegen import MNEMONIC
+from bot.changes.sources.text_lines import TextLines
 
 _REPLACED: Final = re.compile(
-    r'op_type_name \( \) = ?= "(\w+)"|IsUserOpWithTypeName \( [^"]*, "(\w+)"'
+    r'op_type_name \( \) = ?= "(\w+)"|IsUserOpWithTypeName \( [^"]{0,400}, "(\w+)"'
 )
 MAX_BUILT: Final = 2  # op types of a functor that is told as another form of one of them
 _MIN_WORD: Final = 5  # letters of a word that tells what an op is about
@@ -126,7 +127,8 @@ class OpTypes:
         for path in self.of.tree.containing(op_type, index.paths):
             text = self.of.tree.text(path) or ""
             module = index.module_of(path) or ""
-            lines = [text.count("\n", 0, match.start()) + 1 for match in made.finditer(text)]
+            numbered = TextLines(text)
+            lines = [numbered.number(match.start()) for match in made.finditer(text)]
             for definition in index.file(module).definitions if lines else ():
                 if definition.kind == "class" and len(index.file(module).definitions) > 1:
                     continue  # its methods stand for themselves

@@ -24,10 +24,10 @@ _TYPE_ROW: Final = re.compile(
     r"\bDataType :: k\w+|\bk(?:Float|Double|Int|UInt|Bool|BFloat|Char|Complex)\w*"
 )
 _INSTANCE: Final = re.compile(
-    r"\btemplate (?:struct|class) (\w+) <|\btemplate (?!<|struct|class)[^;{(]*?(\w+) (?:< [^;()]*? >)? ?(?::: \w+ )?\("
+    r"\btemplate (?:struct|class) (\w+) <|\btemplate (?!<|struct|class)(?:(?!\btemplate\b)[^;{(])*?\b(\w+) (?:< [^;()]{0,400}? >)? ?(?::: \w+ )?\("
 )
-_MACRO_CALL: Final = re.compile(r"[A-Z][A-Z0-9_]+ \( (\w+) (?:, [\w,: ]*)?\) ?;?$")
-_PRIMITIVE: Final = re.compile(r"\bREGISTER_PRIMITIVE_FACTORY \( [^,]+, (\w+) ,")
+_MACRO_CALL: Final = re.compile(r"\b[A-Z][A-Z0-9_]+ \( (\w+) (?:, [\w,: ]*)?\) ?;?$")
+_PRIMITIVE: Final = re.compile(r"\bREGISTER_PRIMITIVE_FACTORY \( [^,]{1,400}, (\w+) ,")
 _SYSTEM: Final = re.compile(r"\bOperatorConf :: k(\w+)Conf\b")
 _ENUMERATOR: Final = re.compile(r"k[A-Z]\w+")
 

@@ -28,9 +28,9 @@ FEW_USERS: Final = 3  # so few users of an internal thing are part of the same o
 MAX_INTERNAL_USERS: Final = 12  # beyond this an internal functional, op or helper is a general tool
 MAX_COMPOSITES: Final = 3  # users of an internal functional under other names that are told apart
 _FILE_SUFFIX: Final = re.compile(
-    r"(_(kernels?|utils?|ops?|functor|grad|impl|cpu|cuda|gpu|kernel_util))+$"
+    r"(_(kernels?|utils?|ops?|functor|grad|impl|cpu|cuda|gpu|kernel_util)){1,9}$"
 )
-_GRADIENT: Final = re.compile(r"(grad)+$")
+_GRADIENT: Final = re.compile(r"(grad){1,9}$")
 
 
 class OneFlowTree:

@@ -198,7 +198,7 @@ def _calling(users: list[Definition], name: str, definition: Definition) -> list
     member = definition.name.rpartition("::")[2]
     if member == definition.name:
         return []
-    call = re.compile(rf"\b{re.escape(name)} (?:< [^;]*? > )?:: {re.escape(member)}\b")
+    call = re.compile(rf"\b{re.escape(name)} (?:< [^;]{{0,400}}? > )?:: {re.escape(member)}\b")
     return [user for user in users if user.kind in ("class", "function") and call.search(user.code)]
 
 

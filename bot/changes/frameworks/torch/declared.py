@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from bot.changes.frameworks.torch.natives import NativeTable, native_table
 from bot.changes.index.tree import Tree
+from bot.changes.sources.text_lines import TextLines
 from bot.changes.sources.yaml_entries import read_entries
 from bot.changes.table_file import read_table
 
@@ -264,8 +265,9 @@ class TorchDeclared:
 
 def cwrap_blocks(text: str) -> Iterator[tuple[str, int]]:
     """The declarations of a cwrap file, each with its first line."""
+    lines = TextLines(text)
     for match in _CWRAP_BLOCK.finditer(text):
-        yield match[0], text.count("\n", 0, match.start()) + 1
+        yield match[0], lines.number(match.start())
 
 
 def cwrap_names(block: str) -> dict[str, list[str]]:

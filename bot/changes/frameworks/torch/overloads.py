@@ -31,8 +31,8 @@ def overload(definition: Definition) -> Overload | None:
 
 def overloads(code: str, name: str) -> Iterator[Overload]:
     """The parameters of every function of a name that the code defines; calls have no body behind them."""
-    for match in re.finditer(rf"\b{re.escape(name)} (?:< [^(]{0, 400} > )?\(", code):
-        if re.match(r" (?:const |noexcept )*\{", code[closing(code, match.end()) :][:40]):
+    for match in re.finditer(rf"\b{re.escape(name)} (?:< [^(]{{0,400}} > )?\(", code):
+        if re.match(r"^ (?:const |noexcept )*\{", code[closing(code, match.end()) :][:40]):
             yield _parameters(code, match.end())
 
 
@@ -54,7 +54,7 @@ def may_call(code: str, name: str, meant: Overload, others: tuple[Overload, ...]
     another overload's types. A mention that is no call (a function's address) means any of them.
     """
     said = False
-    for match in re.finditer(rf"\b{re.escape(name)} (?:< [^(;]{0, 400} > )?\(", code):
+    for match in re.finditer(rf"\b{re.escape(name)} (?:< [^(;]{{0,400}} > )?\(", code):
         said = True
         arguments = [a for a in split_arguments(code, match.end()) if a]
         if len(arguments) > meant.most:

@@ -23,6 +23,7 @@ from bot.changes.roles import is_cpp, shared_role
 from bot.changes.rules import Reader, Role
 from bot.changes.sources.cpp_source import read_cpp, tokenize
 from bot.changes.sources.python_source import python_definitions
+from bot.changes.sources.text_lines import TextLines
 from bot.changes.sources.yaml_entries import entry_definitions
 
 LAYOUT: Final = PythonLayout(
@@ -125,8 +126,9 @@ def _without_override_imports(definition: Definition) -> Definition:
 def listed_definitions(path: str, text: str) -> tuple[Definition, ...]:
     """Rows (``  - add.out``) of a yaml file that lists the ops which a backend has."""
     found: list[Definition] = []
+    lines = TextLines(text)
     for match in _ROW.finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
+        line = lines.number(match.start())
         found.append(Definition(path, match[1], "entry", line, line, match[1]))
     return tuple(found)
 
