@@ -1,6 +1,6 @@
 """How many planted faults are reported: PyTorch against itself, with faults in one side's worker.
 
-    .venv/bin/python benchmarks/planted.py [--faults 300] [--seed 0] [--out DIR]
+    .venv/bin/python benchmarks/planted.py [--faults 300] [--seed 0] [--out DIR] [--mode compile=aot_eager] [--per-op N]
 
 In the configuration of ``opdiff run --all --target torch==2.13.0:cpu --target torch==2.13.0:cpu``, which must itself
 find nothing. Each fault is one op x kind x position, at most one per op, chosen by the seed: the op among all that have
@@ -9,6 +9,9 @@ swapped tuple a tuple), the element that is hit, and whether it happens always o
 ``planted_worker`` plants them. A fault counts as caught when a finding of its op is reported, for without faults there
 is none (though now and then a program of several calls shows another op's fault); beside it stands how often the kind
 that was reported is the kind that was planted.
+
+``--mode`` compares eager with compiled: the faults are then the compiler's. ``--per-op`` bounds the programs of each op and
+kind, among which the faults are then planted.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bot.carry_out import requests_of
+from bot.carry_out import capped, requests_of
 from bot.plan import Plan, PlannedTarget
 from bot.programs.op_groups import group_of
 from bot.programs.program import Program, decode
@@ -36,7 +39,7 @@ from bot.progress import Progress
 from bot.report.results import FindingRow, read_results
 from bot.run import run
 from bot.targets.environment_store import EnvironmentStore
-from bot.targets.job import Job
+from bot.targets.job import Job, Limits
 from bot.targets.outcome import Outcome
 from bot.targets.resolve import resolve
 from bot.workshop import Workshop
@@ -56,6 +59,7 @@ KINDS = (
     "crash",
     "hang",
 )
+LIMITS = Limits(compile_seconds=30)  # a planted hang costs that much more
 RARE = {"crash": 12, "hang": 2}  # each costs start-ups or time limits, so at most so many
 SHOWN_BY = {  # planted kind -> kinds of findings that may show it
     "value": {"value", "gradient", "nan"},
@@ -117,7 +121,7 @@ def choose_programs(
     with workshop.source() as source:
         chosen_from = plan.model_copy(update={"kinds": ("sample", "error")})
         asked = requests_of(chosen_from, source.index())
-        for program in source.programs(asked, SourceCounts()):
+        for program in capped(source.programs(asked, SourceCounts()), plan.per_op, Counter()):
             candidate = candidate_of(program)
             if candidate is None:
                 continue
@@ -274,6 +278,8 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--mode", default="")
+    parser.add_argument("--per-op", type=int, default=None)
     options = parser.parse_args()
     generator = random.Random(options.seed)
     progress = Progress(Console(stderr=True))
@@ -285,16 +291,20 @@ def main() -> None:
         plan = Plan(
             command="run",
             arguments=tuple(sys.argv),
-            targets=(PlannedTarget(spec=TORCH), PlannedTarget(spec=f"{TORCH}:planted")),
+            targets=(
+                PlannedTarget(spec=TORCH),
+                PlannedTarget(spec=f"{TORCH}:{options.mode + ',' if options.mode else ''}planted"),
+            ),
+            per_op=options.per_op,
         )
-        workshop = Workshop(store, progress)
+        workshop = Workshop(store, progress, limits=LIMITS)
         progress.step("choosing programs")
         ops = choose_programs(plan, workshop, generator)
         progress.step(f"running one program each of {len(ops)} ops without faults")
         faults = plant(ops, run_clean(ops, workshop), options.faults, generator)
         progress.step(f"{len(faults)} faults are planted")
         directory = planted_directory(Path(scratch), faults)
-        run(plan, out, Workshop(store, progress, worker_directory=directory))
+        run(plan, out, Workshop(store, progress, worker_directory=directory, limits=LIMITS))
         show(faults, read_results(out / "results.json").findings, Console())
 
 

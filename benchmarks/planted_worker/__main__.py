@@ -8,6 +8,7 @@ which element is hit (0 first .. 1 last).
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -169,11 +170,49 @@ def planted(original, fault):
     return call
 
 
+def planted_compiler(original, faults):
+    """``run_compiled`` of a framework with faults, by op, in what the compiled function does."""
+
+    def run_compiled(program, inputs, backward):
+        shapes = [list(tensor.shape) for tensor in inputs]
+        active = {
+            index: faults[op]
+            for index, op in enumerate(program.ops)
+            if op in faults and (faults[op]["shape"] is None or faults[op]["shape"] in shapes)
+        }
+        kinds = {fault["kind"] for fault in active.values()}
+        if "crash" in kinds:
+            os.abort()
+        if "hang" in kinds:
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+            time.sleep(3600)
+        if "refuses" in kinds:
+            raise RuntimeError("planted: this input is refused")
+        try:
+            results = list(original(program, inputs, backward))
+        except Exception:
+            if "accepts" not in kinds:
+                raise
+            return [torch.zeros(()) for _ in program.ops]
+        for index, fault in active.items():
+            if fault["kind"] == "side_effect":
+                side_effect(inputs, fault["position"])
+            elif fault["kind"] != "accepts":
+                results[index] = AFTER[fault["kind"]](results[index], fault["position"])
+        return results
+
+    return run_compiled
+
+
 def make(hello):
     options = dict(hello.get("options", {}))
     planting = options.pop("planted", None) is not None
     framework = frameworks.make({**hello, "options": options})
-    if planting:
+    if planting and framework.compiles:
+        faults = json.loads((HERE / "faults.json").read_text())["faults"]
+        by_op = {fault["fn"]: fault for fault in faults}
+        framework.run_compiled = planted_compiler(framework.run_compiled, by_op)
+    elif planting:
         for fault in json.loads((HERE / "faults.json").read_text())["faults"]:
             framework.table[fault["fn"]] = planted(framework.table[fault["fn"]], fault)
     return framework
