@@ -30,6 +30,10 @@ class KnownTensor:
     shape: tuple[int, ...] | None = None
 
 
+class KnownShape(tuple[int, ...]):
+    """A tensor's shape. A framework's own can have attributes that a tuple lacks."""
+
+
 @dataclass(frozen=True)
 class KnownDtype:
     """A dtype by its canonical name."""
@@ -136,7 +140,9 @@ class _Evaluation:
             if node.attr == "ndim" and owner.shape is not None:
                 return len(owner.shape)
             if node.attr == "shape" and owner.shape is not None:
-                return owner.shape
+                return KnownShape(owner.shape)
+        if isinstance(owner, KnownShape):
+            raise UnknownError(path)
         if isinstance(owner, slice) and node.attr in ("start", "stop", "step"):
             return getattr(cast("Any", owner), node.attr)
         if isinstance(owner, list | tuple | str | int | float) or owner is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -124,11 +124,11 @@ class Workshop:
     store = None
 
     @contextmanager
-    def source(self) -> Iterator[Source]:
+    def source(self) -> Generator[Source]:
         yield Source()
 
     @contextmanager
-    def pool(self, targets: Sequence[PoolTarget]) -> Iterator[Pool]:
+    def pool(self, targets: Sequence[PoolTarget]) -> Generator[Pool]:
         assert [str(target.target) for target in targets] == [
             "torch==2.13.0:cpu",
             "numpy==2.4.6:cpu",
@@ -197,7 +197,7 @@ def test_the_dtype_of_samples(offered: tuple[str, ...], wanted: str, chosen: str
 
 
 def answer(path: Path, framework: str, dtype: str, **ops: tuple[int, int, int, int]) -> Path:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"op": op, "samples": n, "supported": s, "agreeing": a, "gradients": g, "why": {}}
         for op, (n, s, a, g) in ops.items()
     ]
