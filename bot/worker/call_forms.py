@@ -21,6 +21,9 @@ BUILTINS: Dict[str, Any] = {
 }  # fmt: skip
 """What a form's expression may call beside the framework."""
 
+_SCOPE_BUILTINS: Dict[str, Any] = {**BUILTINS, "__import__": __import__}
+"""A framework's C code that imports looks for ``__import__`` where it was called from; a form that names it is absent."""
+
 
 class Absent(NamedTuple):
     """Why a form is not there: the framework's release lacks what its expression names."""
@@ -38,7 +41,7 @@ class BoundForm:
         self._kind = kind
         self._is_dtype = is_dtype
         names = ", ".join(parameter.name for parameter in form.parameters)
-        scope = {**namespace, "__builtins__": BUILTINS}
+        scope = {**namespace, "__builtins__": _SCOPE_BUILTINS}
         self.function: Callable[..., Any] = _compiled(names, form.expression, scope)
         self._condition = _compiled(names, form.condition, scope) if form.condition else None
 
