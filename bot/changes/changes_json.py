@@ -43,16 +43,9 @@ def printable(changes: Changes) -> Changes:
 
 def _printable(value: object) -> object:
     if isinstance(value, str):
-        return value if value.isascii() else _shown(value)
+        return value if value.isascii() else printable_path(value)
     if isinstance(value, dict):
         return {key: _printable(each) for key, each in cast("dict[str, object]", value).items()}
     if isinstance(value, list | tuple):
         return tuple(map(_printable, cast("list[object]", value)))
     return value
-
-
-def _shown(text: str) -> str:
-    try:
-        return printable_path(text)
-    except UnicodeEncodeError:  # half of a pair that no byte stands for
-        return text.encode(errors="backslashreplace").decode()

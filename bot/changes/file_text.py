@@ -22,5 +22,10 @@ def decode_text(data: bytes) -> str | None:
 
 def printable_path(path: str) -> str:
     """A path that any UTF-8 stream takes: bytes that are not UTF-8 are shown as ``\\xNN``."""
-    raw = path.encode("utf-8", errors="surrogateescape")
+    try:
+        raw = path.encode("utf-8", errors="surrogateescape")
+    except (
+        UnicodeEncodeError
+    ):  # half of a pair, which a source's text may hold and no byte stands for
+        raw = path.encode("utf-8", errors="backslashreplace")
     return raw.decode("utf-8", errors="backslashreplace")

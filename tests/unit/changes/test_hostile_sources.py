@@ -75,6 +75,19 @@ def test_half_of_a_pair_of_surrogates_is_shown() -> None:
     assert changes.notes == ("a\\ud800b", "\\xff", "é")
 
 
+def test_names_that_a_source_makes_of_half_a_pair_are_no_exception(changes_of: Run) -> None:
+    made = '__all__ = ["\\ud800x", "softplus"]\nglobals()["\\ud801"] = softplus\n'
+    path = "torch/nn/functional.py"
+    changes = changes_of(dict(TREE), {path: str(TREE[path]) + made})
+    json.dumps(to_json(changes), ensure_ascii=False).encode()
+
+
+def test_a_module_nested_too_deep_says_so(changes_of: Run) -> None:
+    changes = changes_of(dict(TREE), {"torch/nn/deep.py": f"x={'(' * 50_000}{')' * 50_000}\n"})
+    assert [lost.file for lost in changes.unmapped] == ["torch/nn/deep.py"]
+    assert not changes.unmapped[0].why.endswith(": )")
+
+
 def test_long_texts_behind_aliases_are_bounded() -> None:
     # 5 GB when written out.
     text = f'- op: &x "{"y" * 100_000}"\n  b: [{", ".join(["*x"] * 50_000)}]\n'
