@@ -39,6 +39,24 @@ class MappingError(ValueError):
     """An op mapping that cannot be used; the message is one line."""
 
 
+class StatePlace(BaseModel):
+    """Where a framework keeps a parameter or buffer of PyTorch's; in YAML its name alone, or all of it.
+
+    ``transpose``: its last two axes are swapped. ``reshape``: it has another shape with the same elements in order.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    transpose: bool = False
+    reshape: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, row: Any) -> Any:
+        return {"name": row} if isinstance(row, str) else row
+
+
 class OpRow(BaseModel):
     """One op: its call forms, or its differences. Those are applied in this order: positional, not_bool, not_tensor, only, pack, drop, rename, defaults.
 
@@ -48,7 +66,9 @@ class OpRow(BaseModel):
     become one list. ``drop``: arguments left out when they have one of these values (an empty list: always), because
     that is this framework's behaviour without them. ``rename``: PyTorch's argument name to this framework's.
     ``defaults``: what PyTorch assumes and this framework asks for, in the program's value grammar, by this
-    framework's names. ``unsupported``: the op of this name means something else; why.
+    framework's names. ``unsupported``: the op of this name means something else; why. ``state``, of a module class with
+    call forms: PyTorch's name of a parameter or buffer to the framework's place of it, null where it keeps no such
+    thing. What is not listed has the same name and layout in both.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,6 +85,7 @@ class OpRow(BaseModel):
     rename: dict[str, str] = {}
     defaults: dict[str, Any] = {}
     unsupported: str = ""
+    state: dict[str, StatePlace | None] | None = None
     source: str = Field(min_length=3)
 
     @field_validator("call")
@@ -78,6 +99,8 @@ class OpRow(BaseModel):
     def _consistent(self) -> OpRow:
         if self.keep and self.keep > len(self.positional):
             raise ValueError("keep is more than there are positional names")
+        if self.state is not None and not self.call:
+            raise ValueError("state is of module classes that are made by call forms")
         return self
 
 

@@ -417,7 +417,8 @@ class _Run:
         for module, _, entries in self.modules:
             for role, key, tensor, _ in entries:
                 if role == "parameter":
-                    self.observe_gradient("%s.%s" % (module, key), framework.gradient(tensor))
+                    gradient = framework.parameter_gradient(tensor)
+                    self.observe_gradient("%s.%s" % (module, key), gradient)
 
     def observe_gradient(self, name: str, gradient: Optional[Any]) -> None:
         if gradient is None:

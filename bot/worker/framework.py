@@ -163,6 +163,10 @@ class Framework:
         """What :meth:`backward` left on a leaf, or None."""
         raise NotImplementedError
 
+    def parameter_gradient(self, parameter: Any) -> Optional[Any]:
+        """The gradient of a parameter that :meth:`module_state` has named."""
+        return self.gradient(parameter)
+
     def is_module(self, value: Any) -> bool:
         """Whether a call's result is a module."""
         raise NotImplementedError

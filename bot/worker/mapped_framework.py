@@ -24,6 +24,7 @@ from framework import (
     known_names,
 )
 from host_generators import numpy_reseeder, python_reseeder
+from module_layout import MadeModule, ModuleCall, StateView
 
 _NO_SUCH_SIGNATURE = re.compile(
     r"unexpected keyword argument|positional arguments? but|missing \d+ required|multiple values for argument"
@@ -36,7 +37,8 @@ class MappedFramework(Framework):
     A subclass sets ``name``, gives :meth:`__init__` its ``dtypes`` (canonical name -> the framework's own) and the
     ``namespace`` of its forms (root name -> module or function), and implements :meth:`from_numpy`,
     :meth:`to_numpy`, :meth:`dtype_of`, :meth:`is_tensor`, :meth:`seed` and :attr:`version`; also what it has of
-    :meth:`require_grad`, :meth:`backward`, :meth:`gradient` and :meth:`assign`.
+    :meth:`require_grad`, :meth:`backward`, :meth:`gradient` and :meth:`assign`. One with modules implements
+    :meth:`is_module`, :meth:`own_state`, :meth:`put_state`, :meth:`swapped` and :meth:`reshaped`.
     """
 
     version = ""
@@ -65,6 +67,11 @@ class MappedFramework(Framework):
             mapping.get("ops", {}), namespace, self.kind, self.is_dtype, self.apply, self.plain
         )
         self.table.update(calls)
+        self.modules: Dict[int, MadeModule] = {}
+        """What the running program has made, by identity; the modules live as long as this holds them."""
+        for name, row in mapping.get("ops", {}).items():
+            if name in calls and "state" in row:
+                self.table[name] = ModuleCall(calls[name], row["state"], self._remember)
         for name, (other, how) in mapping.get("same_calls", {}).items():
             if other in calls:
                 self.table[name] = self._form_of(calls[other], how)
@@ -73,6 +80,9 @@ class MappedFramework(Framework):
         if how == "reversed":
             return lambda first, second: call(second, first)
         return InPlaceCall(call, self.assign) if how == "in place" else call
+
+    def _remember(self, made: MadeModule) -> None:
+        self.modules[id(made.module)] = made
 
     # What a subclass has to say.
 
@@ -119,7 +129,8 @@ class MappedFramework(Framework):
         }
 
     def reset(self, seed: int) -> None:
-        """Reseed the framework, NumPy and random."""
+        """Reseed the framework, NumPy and random; forget the modules of the program before."""
+        self.modules.clear()
         self.seed(seed)
         self._reseed_numpy(seed)
         self._reseed_python(seed)
@@ -175,6 +186,8 @@ class MappedFramework(Framework):
 
     def read(self, tensor: Any) -> Read:
         """A tensor's values in host memory."""
+        if isinstance(tensor, StateView):
+            return self.read_view(tensor)
         name = self.dtype_of(tensor)
         if name is None:
             raise UnsupportedError("a result of a dtype that has no canonical name")
@@ -202,13 +215,57 @@ class MappedFramework(Framework):
         """False."""
         return False
 
-    def module_state(self, module: Any) -> List[Tuple[str, str, Any]]:
-        """Nothing."""
+    def own_state(self, module: Any) -> List[Tuple[str, str, Any]]:
+        """``("parameter" | "buffer", name, tensor)`` of a module by the framework's own names. Nothing."""
         return []
 
-    def load_state(self, module: Any, state: Dict[str, Any]) -> None:
-        """Raises UnsupportedError."""
+    def put_state(self, module: Any, name: str, tensor: Any) -> None:
+        """Copy a tensor into the module's parameter or buffer of this own name."""
         raise UnsupportedError("%s has no modules" % self.name)
+
+    def swapped(self, tensor: Any) -> Any:
+        """A copy of a tensor with its last two axes swapped."""
+        raise UnsupportedError("%s has no modules" % self.name)
+
+    def reshaped(self, tensor: Any, shape: Sequence[int]) -> Any:
+        """A copy of a tensor with another shape."""
+        raise UnsupportedError("%s has no modules" % self.name)
+
+    def module_state(self, module: Any) -> List[Tuple[str, str, Any]]:
+        """What a module holds, by PyTorch's names and in its layout."""
+        made = self.modules.get(id(module))
+        own = self.own_state(module)
+        return own if made is None else made.views(own)
+
+    def load_state(self, module: Any, state: Dict[str, Any]) -> None:
+        """Put PyTorch's parameters and buffers where the framework keeps them. Raises RefusedError for unknown names."""
+        made = self.modules.get(id(module)) or MadeModule(module, {})
+        own = {name: tensor for _, name, tensor in self.own_state(module)}
+        for key, tensor in state.items():
+            if made.lacks(key):
+                continue
+            place = made.place(key)
+            if place.name not in own:
+                raise RefusedError("the module has no parameter or buffer %r" % key)
+            made.loaded(key, self.shape(tensor))
+            if place.transpose:
+                tensor = self.swapped(tensor)
+            if place.reshape:
+                tensor = self.reshaped(tensor, self.shape(own[place.name]))
+            self.put_state(module, place.name, tensor)
+
+    def parameter_gradient(self, parameter: Any) -> Optional[Any]:
+        """A parameter's gradient, in PyTorch's layout like the parameter itself."""
+        if not isinstance(parameter, StateView):
+            return self.gradient(parameter)
+        gradient = self.gradient(parameter.tensor)
+        return None if gradient is None else parameter._replace(tensor=gradient)
+
+    def read_view(self, view: StateView) -> Read:
+        """A parameter, buffer or gradient as PyTorch would hold it."""
+        name, shape, data = self.read(view.tensor)
+        array = view.seen(numpy.frombuffer(data, numpy_dtype(name)).reshape(shape))
+        return name, list(array.shape), array.tobytes()
 
     def argument(self, key: str, value: Any) -> Any:
         """Dtypes and sizes; the target's own device is what a form takes for None."""

@@ -11,16 +11,14 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy
 
 # Read by Paddle when it is imported. Flags that a release does not know it ignores.
-for _flag in ("cudnn_deterministic", "embedding_deterministic", "cpu_deterministic"):
-    os.environ.setdefault("FLAGS_" + _flag, "1")
-for _flag in ("cublas", "cudnn"):
-    os.environ.setdefault("FLAGS_allow_tf32_" + _flag, "0")
+os.environ.setdefault("FLAGS_cudnn_deterministic", "1")
+os.environ.setdefault("FLAGS_embedding_deterministic", "1")
+os.environ.setdefault("FLAGS_cpu_deterministic", "1")
+os.environ.setdefault("FLAGS_allow_tf32_cublas", "0")
+os.environ.setdefault("FLAGS_allow_tf32_cudnn", "0")
 os.environ.setdefault("GLOG_minloglevel", "2")  # each promotion of a dtype is warned of
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import paddle
-
+import paddle
 from framework import (
     ITEM_BYTES,
     MAX_TENSOR_BYTES,
@@ -31,11 +29,13 @@ from framework import (
     same_bytes,
 )
 from mapped_framework import MappedFramework
+from module_layout import StateView
 
 DTYPES: Dict[str, Any] = {
     name: getattr(paddle, name) for name in ITEM_BYTES if hasattr(paddle, name)
 }
 NAMES: Dict[Any, str] = {dtype: name for name, dtype in DTYPES.items()}
+_SIZES: Any = getattr(paddle, "Size", ())
 
 _LACKS = re.compile(
     # No kernel for the dtype, no implementation, no such signature.
@@ -182,6 +182,8 @@ class PaddleFramework(MappedFramework):
 
     def read(self, tensor: Any) -> Read:
         """Values in host memory, straight from the tensor's own: that has every dtype, which ``numpy()`` has not."""
+        if isinstance(tensor, StateView):
+            return self.read_view(tensor)
         if not tensor.is_dense():
             tensor = tensor.to_dense()
         name = NAMES.get(tensor.dtype)
@@ -228,10 +230,44 @@ class PaddleFramework(MappedFramework):
         """The leaf's ``grad``."""
         return leaf.grad
 
+    # Modules.
+
+    def is_module(self, value: Any) -> bool:
+        """Whether it is a paddle.nn.Layer."""
+        return isinstance(value, paddle.nn.Layer)
+
+    def own_state(self, module: Any) -> List[Tuple[str, str, Any]]:
+        """Parameters, then buffers, by the layer's own names."""
+        entries = [("parameter", name, tensor) for name, tensor in module.named_parameters()]
+        entries += [("buffer", name, tensor) for name, tensor in module.named_buffers()]
+        return entries
+
+    def put_state(self, module: Any, name: str, tensor: Any) -> None:
+        """Copy values into the layer's own tensor."""
+        for _, key, target in self.own_state(module):
+            if key == name:
+                target.set_value(tensor.detach())
+
+    def swapped(self, tensor: Any) -> Any:
+        """A contiguous copy with the last two axes swapped."""
+        axes = list(range(tensor.ndim))
+        axes[-2:] = axes[:-3:-1]
+        return paddle.transpose(tensor, perm=axes).contiguous()
+
+    def reshaped(self, tensor: Any, shape: Sequence[int]) -> Any:
+        """A copy with another shape."""
+        return paddle.reshape(tensor, list(shape)).clone()
+
     # Values and errors.
+
+    def is_plain_sequence(self, result: Any) -> bool:
+        """Whether it is a paddle.Size, which releases before 3.3 lack."""
+        return isinstance(result, _SIZES)
 
     def value(self, result: Any) -> Any:
         """Dtypes and sizes in the program's grammar."""
+        if isinstance(result, _SIZES):
+            return {"size": [int(length) for length in result]}
         if type(result) is type(paddle.float32):
             return {"dtype": NAMES.get(result, str(result).replace("paddle.", ""))}
         return super().value(result)
