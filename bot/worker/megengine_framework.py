@@ -33,7 +33,7 @@ _LACKS = re.compile(
     r"unexpected keyword argument|positional arguments? but|missing \d+ required|"
     r"requires 2 bool tensors|[Uu]nhandled dtype|dtype mismatch|bad dtype|invalid dtype|"
     # A shape of no dimensions: "only ndim > 0".
-    r"ret\.ndim > 0"
+    r"ret\.ndim > 0|out of bounds for tensor of dimension 0"
 )
 _BACKTRACE = re.compile(r"\s*\n\s*backtrace:.*", re.S)
 _SOURCE = re.compile(r" at /[^\s:]+:\d+: .*", re.S)
@@ -59,6 +59,17 @@ class Int64:
         return self._int32
 
 
+def int32(index: Any) -> Any:
+    """An index as MegEngine's index arguments are."""
+    return index.int32 if isinstance(index, Int64) else index
+
+
+def each(value: Any, n: int) -> Tuple[int, ...]:
+    """One value per dimension: a number, or a list of one, stands for all of them."""
+    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    return values * n if len(values) == 1 else values
+
+
 class MegengineFramework(MappedFramework):
     """One MegEngine, synchronous, so that an abort is blamed on its cause."""
 
@@ -72,13 +83,21 @@ class MegengineFramework(MappedFramework):
         megengine.config.async_level = 0
         megengine.config.deterministic_kernel = True
         self._manager: Optional[Any] = None
-        super().__init__(hello, DTYPES, {"megengine": megengine, "F": megengine.functional})
+        self._leaves: List[Any] = []
+        namespace = {
+            "megengine": megengine,
+            "F": megengine.functional,
+            "int32": int32,
+            "each": each,
+        }
+        super().__init__(hello, DTYPES, namespace)
 
     def seed(self, seed: int) -> None:
         """Reseed MegEngine, and end the recording of the program before."""
         if self._manager is not None:
             self._manager.release()
             self._manager = None
+            self._leaves.clear()
         megengine.random.seed(seed)
 
     # Tensors.
@@ -138,12 +157,18 @@ class MegengineFramework(MappedFramework):
             self._manager = GradManager()
             self._manager.record()
         self._manager.attach([tensor])
+        self._leaves.append(tensor)
 
     def backward(self, outputs: List[Any], gradients: List[Any]) -> None:
         """Run backward from all outputs at once."""
         if self._manager is None:
             raise UnsupportedError("no input wants a gradient")
-        self._manager.backward(outputs, gradients)
+        # A leaf that is an output itself has a gradient only as the input of something.
+        results = [
+            output * 1 if any(output is leaf for leaf in self._leaves) else output
+            for output in outputs
+        ]
+        self._manager.backward(results, gradients)
 
     def gradient(self, leaf: Any) -> Optional[Any]:
         """The gradient that backward left on a leaf."""
@@ -153,18 +178,25 @@ class MegengineFramework(MappedFramework):
 
     def classify(self, error: Exception, name: str, phase: str) -> str:
         """Unsupported also where MegEngine says that it lacks a dtype or an argument."""
-        if isinstance(error, (RuntimeError, TypeError, ValueError)) and _LACKS.search(str(error)):
+        cause = _cause(error)
+        if isinstance(cause, (RuntimeError, TypeError, ValueError)) and _LACKS.search(str(cause)):
             return "unsupported"
-        return super().classify(error, name, phase)
+        return super().classify(cause, name, phase)
 
     def describe(self, error: Exception) -> Tuple[str, str]:
         """Without the backtrace and the places of the build."""
-        kind, message = super().describe(error)
+        kind, message = super().describe(_cause(error))
         return kind, _SOURCE.sub("", _BACKTRACE.sub("", message)).strip()
 
     def _require_dtype(self, dtype: Any) -> None:
         if dtype != "int64":
             super()._require_dtype(dtype)
+
+
+def _cause(error: Exception) -> Exception:
+    """What an AsyncError, which says nothing itself, was raised for."""
+    cause = error.__cause__
+    return cause if isinstance(cause, Exception) else error
 
 
 def _flat(values: Sequence[Any]) -> List[Any]:
