@@ -20,10 +20,10 @@ _CLEAR: Final = frozenset(
 )
 """Calls that hand on what they get (oneflow/core/common/maybe.h, oneflow/core/functional/sequence_function.h)."""
 _CONTROL: Final = frozenset({"if", "for", "while", "switch"})
-_TESTS: Final = re.compile(r"\w*CHECK(?!_JUST)\w*|.*_THEN_RETURN")
+_TESTS: Final = re.compile(r"\b(?=\w*CHECK(?!_JUST))\w+|^.*_THEN_RETURN")
 _BEFORE_BLOCK: Final = frozenset({")", "const", "else", "do", "try", "override", "noexcept", ";", "{", "}", ":"})  # fmt: skip
 _HEADS: Final = frozenset({"class", "struct", "namespace"})
-_FUNCTIONAL: Final = re.compile(r"[A-Z]\w*[a-z]\w*|sequence_function")
+_FUNCTIONAL: Final = re.compile(r"\b(?=[A-Z]\w*[a-z])\w+|sequence_function")
 _NOTHING: Final = ((), ("Error",), ("Maybe",))
 """How what is returned begins where it is no result (oneflow/core/common/{error,maybe}.h)."""
 _NONE: Final = 1 << 30
