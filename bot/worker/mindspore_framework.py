@@ -45,17 +45,24 @@ _LACKS = re.compile(
     # No kernel for this device, or none for this dtype.
     r"The kernel \S+ unregistered|Create kernelmod for op \S+ failed|[Uu]nsupported op|[Ss]elect(ed)? ?kernel|"
     r"is not supported on this device|not support(ed)? (on|in) (the )?CPU|There is no branch to go|"
-    r"Not implement exception|should not come here|[Nn]ot (yet )?(been )?implement|"
+    r"Not implement exception|should not come here|[Nn]ot (yet )?(been )?implement|Not found op|bprop not defined|"
+    # An op that calls a compiled function records it inside of mindspore.grad alone.
+    r"The pointer\[top_cell_\] is null|"
     # Dtypes, where it lists what it has, or says that it lacks one.
     r"must be a type of|supports? types?:|type(s)? (is|are) unsupported|type should be|[Uu]nsupported (data ?)?type|"
+    r"dtype'? of '?\w+'? must not be|'dtype' must be an? |"
     r"(input|data|dtype|argument|parameter)[^.\n]{0,60} (must|should) be (in |one of )?\W*(mindspore\.)?(dtype|(Int|UInt|Float|Complex|Bool)(\d+|\b))|"
     r"only supports? |(does not|doesn't|do not|don't|not|no) (yet )?support|is not supported|"
     # Its parsers of arguments, and Python's for what it wraps: the op has no such signature.
     r"Failed calling \S+ with|unexpected keyword argument|positional arguments? but|missing \d+ required|"
     r"multiple values for argument|the type of '?\S+'? (must|should) be"
 )
-_FRAMEWORK_STACK = re.compile(r"\n*-{20,}\n- .*", re.S)
-"""From the first rule on: call stacks of C++ and Python, for developers of the framework."""
+_FRAMEWORK_STACK = re.compile(
+    r"\n*-{20,}\n- (C\+\+ Call Stack|Framework Unexpected Exception|The Traceback of Net).*", re.S
+)
+"""Call stacks of C++ and Python, for developers of the framework, are at the end; before them stands the cause."""
+_NODE = re.compile(r"\nnode: @[^\n]*")
+_RULE = re.compile(r"-{20,}\n")
 _SOURCE = re.compile(r"(?:[\w.+-]+/)*[\w.+-]+\.(?:cc|h|cpp|py):\d+ ?(?:\w+\])?")
 _FOLDER = re.compile(r"/[^\s:\"']*/(?=[^/\s]+)")
 
@@ -69,9 +76,7 @@ class MindSporeFramework(MappedFramework):
     def __init__(self, hello: Dict[str, Any]) -> None:
         if hello.get("device", "cpu") != "cpu":
             raise StartError("mindspore runs on the cpu only here, not on %r" % hello["device"])
-        super().__init__(
-            hello, DTYPES, {"mindspore": mindspore, "mint": mint, "ops": ops}
-        )
+        super().__init__(hello, DTYPES, {"mindspore": mindspore, "mint": mint, "ops": ops})
         _settle(self.threads)
         self._wants_gradients = False
 
@@ -136,7 +141,9 @@ class MindSporeFramework(MappedFramework):
         for output in outputs:
             if not output._requires_grad:
                 raise UnsupportedError("mindspore gives this result no gradient")
-        _RUN_BACKWARD(tuple(outputs), tuple(gradients), False, False, (), True, accumulate_grad=True)
+        _RUN_BACKWARD(
+            tuple(outputs), tuple(gradients), False, False, (), True, accumulate_grad=True
+        )
 
     def gradient(self, leaf: Any) -> Optional[Any]:
         """What backward left on the leaf."""
@@ -163,7 +170,7 @@ class MindSporeFramework(MappedFramework):
 
     def describe(self, error: Exception) -> Tuple[str, str]:
         """Without stacks, and without folders and source lines of the machine that MindSpore was built on."""
-        text = _FRAMEWORK_STACK.sub("", str(error))
+        text = _RULE.sub("", _NODE.sub("", _FRAMEWORK_STACK.sub("", str(error))))
         return type(error).__name__, _FOLDER.sub("", _SOURCE.sub("", text)).strip()
 
 
