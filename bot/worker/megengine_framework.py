@@ -1,7 +1,7 @@
 """MegEngine 1.13 on the CPU, by its own functions and its gradient manager.
 
 MegEngine has neither float64 nor int64: it would turn both into 32 bits without a word. float64 inputs are therefore
-refused. int64 inputs are kept as such and given as int32 only where a form says so (``index.int32``), because
+refused. int64 inputs are kept as such and given as int32 only where a form says so (``ops.int32(index)``), because
 PyTorch's index arguments are int64 and MegEngine's are int32.
 """
 
@@ -16,6 +16,7 @@ import numpy
 os.environ.setdefault("MGE_LOGGING_LEVEL", "ERROR")
 
 import megengine
+import megengine_ops
 from framework import StartError, UnsupportedError
 from mapped_framework import MappedFramework
 from megengine.autodiff import GradManager
@@ -59,17 +60,6 @@ class Int64:
         return self._int32
 
 
-def int32(index: Any) -> Any:
-    """An index as MegEngine's index arguments are."""
-    return index.int32 if isinstance(index, Int64) else index
-
-
-def each(value: Any, n: int) -> Tuple[int, ...]:
-    """One value per dimension: a number, or a list of one, stands for all of them."""
-    values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    return values * n if len(values) == 1 else values
-
-
 class MegengineFramework(MappedFramework):
     """One MegEngine, synchronous, so that an abort is blamed on its cause."""
 
@@ -84,12 +74,7 @@ class MegengineFramework(MappedFramework):
         megengine.config.deterministic_kernel = True
         self._manager: Optional[Any] = None
         self._leaves: List[Any] = []
-        namespace = {
-            "megengine": megengine,
-            "F": megengine.functional,
-            "int32": int32,
-            "each": each,
-        }
+        namespace = {"megengine": megengine, "F": megengine.functional, "ops": megengine_ops}
         super().__init__(hello, DTYPES, namespace)
 
     def seed(self, seed: int) -> None:
