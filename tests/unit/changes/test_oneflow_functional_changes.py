@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from bot.changes.change import Changes
 
 Tree = dict[str, str | bytes | None]
@@ -136,6 +138,65 @@ def test_a_gradient_op_is_of_the_op_of_its_name(changes_of: Run) -> None:
     )
     assert set(aliases(changes)) == {"nn.functional.relu"}
     assert aliases(changes, "indirect") == {}
+
+
+def test_a_gradient_functional_that_only_macros_name_is_of_the_op_of_its_name(
+    changes_of: Run,
+) -> None:
+    functor = (
+        "class ReluGradGradFunctor { Maybe<Tensor> operator()(int x) { return x; } };\n}\nONEFLOW"
+    )
+    added = 'ONEFLOW_FUNCTION_LIBRARY(m) {\n  m.add_functor<impl::ReluGradGradFunctor>("ReluGradGrad");\n'
+    yaml = "oneflow/core/functional/functional_api.yaml"
+    entry = '\n- name: "relu_grad_grad"\n  signature: "Tensor (Tensor x) => ReluGradGrad"\n  bind_python: False\n'
+    text = str(TREE[FUNCTORS]).replace("}\nONEFLOW", functor)
+    tree: Tree = {
+        **TREE,
+        FUNCTORS: text.replace("ONEFLOW_FUNCTION_LIBRARY(m) {\n", added),
+        yaml: str(TREE[yaml]) + entry,
+    }
+    changed = str(tree[FUNCTORS]).replace(
+        "(int x) { return x; } };\n}", "(int x) { return 2; } };\n}"
+    )
+    changes = changes_of(tree, {FUNCTORS: changed})
+    assert set(aliases(changes)) == {"nn.functional.relu"}
+
+
+@pytest.mark.parametrize("named", ['SetAttr<Shape>("gather", x)', 'Input("gather").Output("y")'])
+def test_a_functor_that_only_names_an_attribute_as_an_op_does_not_build_it(
+    changes_of: Run, named: str
+) -> None:
+    # Another functor that builds the op is told while it is the only one.
+    functor = (
+        f"class LookAroundFunctor {{ int F(int x) {{ return {named}; }} }};\nclass GatherFunctor"
+    )
+    second = (
+        'class SpotFunctor { SpotFunctor() { op_ = OpBuilder("gather").Build(); } };\n'
+        "class GatherFunctor"
+    )
+    added = 'm.add_functor<impl::SpotFunctor>("Spot");\n  m.add_functor<impl::GatherFunctor>'
+    yaml = "oneflow/core/functional/functional_api.yaml"
+    text = str(TREE[FUNCTORS]).replace("class GatherFunctor", functor)
+    text = text.replace("class GatherFunctor", second)
+    entry = '\n- name: "spot"\n  signature: "Tensor (Tensor x) => Spot"\n  bind_python: True\n'
+    tree: Tree = {
+        **TREE,
+        FUNCTORS: text.replace("m.add_functor<impl::GatherFunctor>", added),
+        yaml: str(TREE[yaml]) + entry,
+        "oneflow/user/kernels/gather_kernel.cpp": (
+            "class GatherKernel { int x = 1; };\n"
+            'REGISTER_USER_KERNEL("gather").SetCreateFn<GatherKernel>();\n'
+        ),
+    }
+    changes = changes_of(
+        tree,
+        {
+            "oneflow/user/kernels/gather_kernel.cpp": str(
+                tree["oneflow/user/kernels/gather_kernel.cpp"]
+            ).replace("x = 1", "x = 2")
+        },
+    )
+    assert set(aliases(changes, "indirect")) == {"oneflow._C.spot"}
 
 
 def test_an_op_of_a_graph_pass_alone_stands_for_what_the_pass_replaces(changes_of: Run) -> None:

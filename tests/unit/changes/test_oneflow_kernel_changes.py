@@ -139,3 +139,42 @@ def test_the_runtime_names_no_op(changes_of: Run) -> None:
     changes = changes_of(TREE, edit("oneflow/core/vm/engine.cpp", "Take(x)", "Take(x + 1)"))
     assert changes.ops == ()
     assert [entry.file for entry in changes.unmapped] == ["oneflow/core/vm/engine.cpp"]
+
+
+ALL = {"take", "blur", "norm", "norm_relu"}
+
+
+@pytest.mark.parametrize(
+    ("bases", "old", "new", "expected"),
+    [
+        ("", "int Put(int x) { return x; }", "int Put(int x) { return -x; }", {"blur", "norm", "norm_relu"}),
+        ("", "  int Drop() { return 1; }\n", "  int Drop() { return 1; }\n  int Fill() { return 2; }\n", set()),
+        ("", "int Look() { return 1; }", "int Look() { return 2; }", {"take"}),
+        ("", "int size_ = 1;", "int size_ = 2;", ALL),
+        # Whoever has a table as one of its base's runs what it overrides.
+        (" : public Store", "int Look() { return 1; }", "int Look() { return 2; }", ALL),
+    ],
+)  # fmt: skip
+def test_users_of_a_class_are_those_that_may_run_what_changed_of_it(
+    changes_of: Run, bases: str, old: str, new: str, expected: set[str]
+) -> None:
+    table = "oneflow/core/embedding/table.h"
+    tree: Tree = {
+        **TREE,
+        table: (
+            f"#pragma once\nclass Table{bases} {{\n public:\n"
+            "  int Look() { return 1; }\n  int Put(int x) { return x; }\n"
+            "  int PutAll() { return Put(1); }\n  int Drop() { return 1; }\n  int size_ = 1;\n};\n"
+        ),
+    }
+    for kernel, old_code, call in (
+        ("take_kernel.cpp", "TakeUtil<float, int>::Forward(x);", "Look()"),
+        ("blur_kernel.cpp", "NewPrimitive<ep::primitive::BlurFactory>();", "Put(2)"),
+        ("norm_kernel.cu", "Mean(1);", "PutAll()"),
+    ):
+        text = str(tree[KERNELS + kernel])
+        assert old_code in text
+        used = f"static_cast<Table*>(state)->{call}; {old_code}"
+        tree[KERNELS + kernel] = f'#include "{table}"\n' + text.replace(old_code, used)
+    changes = changes_of(tree, {table: str(tree[table]).replace(old, new)})
+    assert set(ops(changes)) == expected

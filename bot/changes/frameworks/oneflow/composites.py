@@ -6,6 +6,7 @@ returns on one branch.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from bot.changes.definition import Definition
@@ -16,10 +17,11 @@ from bot.changes.frameworks.oneflow.tree import OneFlowTree, alike
 from bot.changes.graph import Node
 
 MAX_NEAR: Final = 2  # composites of a public op that are told
-MAX_CALLERS: Final = (
-    6  # functors, gradients and helpers that call a functional; beyond them it is a general tool
-)
+MAX_CALLERS: Final = 6
+"""Functors, gradients and helpers that call a functional; beyond them it is a general tool."""
+
 _MIN_SHARE: Final = 1 / 3  # of what a composite gives back
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")  # as ast counts lines
 
 
 def functor_gives(functor: Definition, called: str, *, alone: bool) -> bool:
@@ -38,7 +40,7 @@ def python_gives(of: OneFlowTree, node: Node, path: str) -> bool:
     definition = node.definition
     if definition is None or definition.kind not in ("function", "method"):
         return True
-    lines = (of.tree.text(definition.file) or "").splitlines()
+    lines = _LINE_END.split(of.tree.text(definition.file) or "")
     source = "\n".join(lines[definition.first - 1 : definition.last])
     owner, _, own = definition.name.rpartition(".")
     for call in calls_of(source):

@@ -20,6 +20,7 @@ _CLEAR: Final = frozenset(
 )
 """Calls that hand on what they get (oneflow/core/common/maybe.h, oneflow/core/functional/sequence_function.h)."""
 _CONTROL: Final = frozenset({"if", "for", "while", "switch"})
+_LABELS: Final = frozenset({"case", "default", "public", "private", "protected"})
 _TESTS: Final = re.compile(r"\b(?=\w*CHECK(?!_JUST))\w+|^.*_THEN_RETURN")
 _BEFORE_BLOCK: Final = frozenset({")", "const", "else", "do", "try", "override", "noexcept", ";", "{", "}", ":"})  # fmt: skip
 _HEADS: Final = frozenset({"class", "struct", "namespace"})
@@ -142,8 +143,10 @@ def _read(tokens: list[str]) -> Iterator[_Statement]:
             start += 1
         elif token in _CONTROL:
             start = _after(tokens, start + 1)
-        elif token in ("case", "default", "public", "private", "protected") and ":" in tokens:
-            start = tokens.index(":", start) + 1 if ":" in tokens[start:] else len(tokens)
+        elif token in _LABELS:
+            start = next(
+                (p + 1 for p in range(start, len(tokens)) if tokens[p] == ":"), len(tokens)
+            )
         else:
             break
     rest = tuple(tokens[start:])

@@ -75,6 +75,14 @@ class Functionals:
             yield Edge(Node("api", name), f"{FUNCTIONAL_YAML}: {name} => {functor}")
 
     def api(self, name: str) -> Iterator[Edge]:
+        """A functional's public names and users; a gradient's that nothing names, as macros write it, is of the op of its name."""
+        edges = list(self._used(name))
+        yield from edges
+        stem = STEM.sub("", name)
+        if not edges and stem != name and stem in self.of.declared.apis:
+            yield Edge(Node("api", stem), f"{name} is the gradient of {stem}, by name")
+
+    def _used(self, name: str) -> Iterator[Edge]:
         """A functional's public names and users. ``oneflow._C.x`` is one of the names: a form of the op where there is one."""
         functors, bound = self.of.declared.apis.get(name, (frozenset[str](), False))
         path = f"{_INTERNAL[0]}.{name}"
@@ -257,9 +265,9 @@ class Functionals:
     def _functor_composites(
         self, name: str, others: list[Definition], calls: dict[Definition, str]
     ) -> Iterator[Edge]:
-        """The functor that alone calls a public functional; helpers and gradients are general users of it.
+        """Functors whose result a public functional makes, while those are few ops; helpers and gradients are general users of it.
 
-        What places a tensor is a tool of whoever calls it.
+        Another functor of the same functional is no composite, and what places a tensor is a tool of whoever calls it.
         """
         near: defaultdict[frozenset[str], list[Definition]] = defaultdict(list)
         for definition in others:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
 from bot.changes.definition import Definition
 
 _ACCESS: Final = re.compile(r"(?:public|protected|private) : ")
+_WORD: Final = re.compile(r"\w+")
 _BEFORE_PARAMETERS: Final = re.compile(r"(operator \( \)|operator \W{1,9}|\b\w+) \(")
 _CASE: Final = re.compile(r"\bcase (\w+) : ")
 _GUARD: Final = r'op_type_name \( \) = ?= "(?P<op>\w+)"[^{};]*?\) \{|(?P<open>\{)|(?P<close>\})'
@@ -69,6 +70,24 @@ def takes_part(derived: Definition, base: Definition, changed: frozenset[str]) -
         ):
             return True
     return False
+
+
+def calls_one_of(user: Definition, base: Definition, changed: frozenset[str]) -> bool:
+    """Whether a definition that has an object of a class may run one of the class's changed member functions.
+
+    It names one, or one that leads to one within the class. Not told apart are operators, users that are no function or class,
+    and those of a class with bases, for whoever has an object as one of a base runs its members without naming the class.
+    """
+    derived = " : " in base.code.partition("{")[0]
+    if derived or user.kind not in ("class", "function") or not all(map(str.isidentifier, changed)):
+        return True
+    words: defaultdict[str, set[str]] = defaultdict(set)
+    for name, code in members(base.code):
+        words[name].update(_WORD.findall(code))
+    found = set(changed)
+    while more := {n for n, used in words.items() if n not in found and not found.isdisjoint(used)}:
+        found |= more
+    return not found.isdisjoint(_WORD.findall(user.code))
 
 
 def changed_cases(definition: Definition) -> frozenset[str]:

@@ -25,6 +25,10 @@ from bot.changes.sources.text_lines import TextLines
 _REPLACED: Final = re.compile(
     r'op_type_name \( \) = ?= "(\w+)"|IsUserOpWithTypeName \( [^"]{0,400}, "(\w+)"'
 )
+_OTHER_NAME: Final = re.compile(
+    r'\b\w*Attr < [^;()]{0,200} > \( "\w+"|\b(?:Input|Output) \( "\w+"|\b\w*ATTR_MAP \( [^;()]{0,900}\)'
+)
+"""Names of attributes and of an op's tensors (oneflow/core/framework/{attr_map,op_builder}.h): no op's own."""
 MAX_BUILT: Final = 2  # op types of a functor that is told as another form of one of them
 _MIN_WORD: Final = 5  # letters of a word that tells what an op is about
 
@@ -64,7 +68,7 @@ class OpTypes:
         builders: list[Definition] = []
         listed = False
         for definition in self.of.cpp.naming(op_type, self.of.functors + self.of.gradients):
-            if op_type not in tokenize(definition.code).texts:
+            if op_type not in tokenize(_OTHER_NAME.sub("", definition.code)).texts:
                 continue
             if definition.kind == "macro":
                 rows = list(self._listed(definition, op_type))

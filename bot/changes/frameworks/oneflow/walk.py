@@ -12,7 +12,7 @@ from bot.changes.definition import Definition
 from bot.changes.frameworks.oneflow.composites import MAX_NEAR, python_gives
 from bot.changes.frameworks.oneflow.declared import BINDINGS, FUNCTIONAL_YAMLS
 from bot.changes.frameworks.oneflow.functionals import Functionals
-from bot.changes.frameworks.oneflow.members import changed_members, guards, takes_part
+from bot.changes.frameworks.oneflow.members import calls_one_of, changed_members, guards, takes_part
 from bot.changes.frameworks.oneflow.op_types import OpTypes
 from bot.changes.frameworks.oneflow.statements import Statements
 from bot.changes.frameworks.oneflow.tree import (
@@ -148,7 +148,9 @@ class OneFlowReader:
         users = _calling(users, name, definition) or users
         if changed is not None:
             users = [
-                u for u in users if not _derives(u, name) or takes_part(u, definition, changed)
+                user
+                for user in users
+                if (takes_part if _derives(user, name) else calls_one_of)(user, definition, changed)
             ]
         if definition.kind not in ("statement", "entry") and not self._is_declared(
             name, definition
