@@ -3,7 +3,8 @@
 1. **refine**: mismatches of narrow floating values go before the float64 witness; rounding is dismissed and counted
 2. **group**: what stands is grouped by cause (``cause.py``); the smallest program represents it
 3. **confirm**: the representative runs again, on the same workers and on fresh ones (``repeat.py``)
-4. **decide**: all evidence goes through one table (``verdict.py``); then the status against the baseline and the fingerprint
+4. **slopes**: gradients that differ in float64 too are held against finite differences (``finite_differences.py``)
+5. **decide**: all evidence goes through one table (``verdict.py``); then the status against the baseline and the fingerprint
 
 The same cases in any order give the same findings in the same order.
 """
@@ -15,19 +16,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from bot.oracle import finite_differences
 from bot.oracle import verdict as decisions
 from bot.oracle.argument_class import facts_of
-from bot.oracle.cause import Cause, FailingProgram, by_sides, group, joined, primary
+from bot.oracle.cause import FailingProgram, by_sides, group, joined, primary
 from bot.oracle.compare import Comparator
 from bot.oracle.finding import Evidence, Finding, Kind, Mismatch
 from bot.oracle.fingerprint import fingerprint, numbered
+from bot.oracle.finite_differences import SlopeJudgement
 from bot.oracle.float64 import Float64Judgement
 from bot.oracle.observe import dead_targets
 from bot.oracle.refine import Refined, ToFloat64, as_evidence, as_float64, refine
 from bot.oracle.repeat import DEATHS, Confirmation, confirm
 from bot.oracle.rerun import Case, Rerun, Runner
 from bot.oracle.roles import Player, Role, players
-from bot.oracle.verdict import Facts, Strength
+from bot.oracle.verdict import Facts, Slopes, Strength
 
 MAX_PROGRAMS: Final = 100  # digests kept with a finding
 
@@ -39,6 +42,15 @@ class Settlement:
     findings: tuple[Finding, ...]
     within_float64_witness: int  # mismatches that float64 showed to be rounding
     rounding_only: tuple[str, ...]  # digests of programs in which nothing else was found
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """What came of a cause: its repetition, and what the float64 runs and the finite differences say."""
+
+    confirmation: Confirmation
+    judgement: Float64Judgement | None
+    slopes: SlopeJudgement | None
 
 
 Progress = Callable[[str], None]
@@ -70,9 +82,12 @@ def settle(
     by_digest = {case.digest: case for case in ordered}
     confirmations = confirm(causes, by_digest, comparator, runner)
     witness = {item.case.digest: item for item in refined}
+    slopes = finite_differences.ask(confirmations, by_digest, runner, to_float64)
     findings = [
-        _finding(confirmation, _judgement(confirmation, witness), cast)
-        for confirmation in confirmations
+        _finding(
+            Witnesses(confirmation, _judgement(confirmation, witness), slopes.get(number)), cast
+        )
+        for number, confirmation in enumerate(confirmations)
     ]
     return Settlement(
         findings=tuple(_distinct(findings)),
@@ -111,15 +126,12 @@ def _of_primary(program: FailingProgram, witness: Mapping[str, Refined]) -> Floa
     return witness[program.digest].judgements.get(primary(program.mismatches))
 
 
-def _finding(
-    confirmation: Confirmation,
-    judgement: Float64Judgement | None,
-    cast: Mapping[str, Player],
-) -> Finding:
+def _finding(witnesses: Witnesses, cast: Mapping[str, Player]) -> Finding:
+    confirmation = witnesses.confirmation
     cause, representative = confirmation.cause, confirmation.representative
     first = primary(representative.mismatches)
-    blame = _blame(cause, confirmation, judgement, first, cast)
-    facts = _facts(cause, confirmation, judgement, cast)
+    blame = _blame(witnesses, first, cast)
+    facts = _facts(witnesses, cast)
     decision = decisions.decide(facts)
     blamed = blame[decision.blame]
     steady = facts.repeat == "stable" or facts.death
@@ -136,7 +148,7 @@ def _finding(
         program=representative.digest,
         mismatches=representative.mismatches,
         evidence=(
-            *_evidence(confirmation, judgement, first, facts, cast),
+            *_evidence(witnesses, first, facts, cast),
             Evidence("verdict", decision.why, blamed),
         ),
         programs=tuple(program.digest for program in cause.programs[:MAX_PROGRAMS]),
@@ -147,13 +159,10 @@ def _finding(
 
 
 def _blame(
-    cause: Cause,
-    confirmation: Confirmation,
-    judgement: Float64Judgement | None,
-    first: Mismatch,
-    cast: Mapping[str, Player],
+    witnesses: Witnesses, first: Mismatch, cast: Mapping[str, Player]
 ) -> dict[decisions.Blame, tuple[str, ...]]:
     """Whom each kind of evidence blames."""
+    confirmation, judgement = witnesses.confirmation, witnesses.judgement
     candidate, baseline = decisions.find(cast, "candidate"), decisions.find(cast, "baseline")
 
     def side(player: Player | None) -> tuple[str, ...]:
@@ -162,42 +171,45 @@ def _blame(
     return {
         "nobody": (),
         "unstable": confirmation.unstable,
-        "dead": dead_targets(first) if cause.key.kind in DEATHS else (),
+        "dead": dead_targets(first) if confirmation.cause.key.kind in DEATHS else (),
         "float64": judgement.against if judgement else (),
+        "slopes": witnesses.slopes.against if witnesses.slopes else (),
         "candidate": side(candidate),
         "baseline": side(baseline),
         "minority": decisions.minority(first.sides, cast),
     }
 
 
-def _facts(
-    cause: Cause,
-    confirmation: Confirmation,
-    judgement: Float64Judgement | None,
-    cast: Mapping[str, Player],
-) -> Facts:
+def _facts(witnesses: Witnesses, cast: Mapping[str, Player]) -> Facts:
+    confirmation, judgement = witnesses.confirmation, witnesses.judgement
     sides = primary(confirmation.representative.mismatches).sides
     strength: Strength = "none"
     if judgement is not None and judgement.against:
         strength = "strong" if judgement.independent else "weak"
     return Facts(
         repeat=confirmation.repeat,
-        death=cause.key.kind in DEATHS,
+        death=confirmation.cause.key.kind in DEATHS,
         position=decisions.position(sides, cast),
         float64=strength,
         float64_against=decisions.against(judgement.against if judgement else (), cast),
+        slopes=_strength_of(witnesses.slopes),
         vote=bool(decisions.minority(sides, cast)),
     )
 
 
+def _strength_of(said: SlopeJudgement | None) -> Slopes:
+    if said is None or said.says == "abstains":
+        return "none"
+    if said.says != "wrong":
+        return said.says
+    return "strong" if said.independent else "weak"
+
+
 def _evidence(
-    confirmation: Confirmation,
-    judgement: Float64Judgement | None,
-    first: Mismatch,
-    facts: Facts,
-    cast: Mapping[str, Player],
+    witnesses: Witnesses, first: Mismatch, facts: Facts, cast: Mapping[str, Player]
 ) -> Iterable[Evidence]:
     """What each witness said, the cheap ones first."""
+    confirmation, judgement = witnesses.confirmation, witnesses.judgement
     dead = dead_targets(first)
     for observation in first.observations:
         if observation.target in dead:
@@ -216,6 +228,8 @@ def _evidence(
         )
     if judgement is not None:
         yield as_evidence(judgement)
+    if witnesses.slopes is not None:
+        yield witnesses.slopes.as_evidence()
     outvoted = decisions.minority(first.sides, cast)
     if outvoted:
         yield Evidence(

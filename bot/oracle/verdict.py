@@ -26,8 +26,11 @@ Position = Literal[
     "peers",  # no candidate and baseline to compare
 ]
 Strength = Literal["none", "weak", "strong"]
+Slopes = Literal["none", "weak", "strong", "within", "no slope"]
 Against = Literal["nobody", "candidate", "baseline", "others"]
-Blame = Literal["nobody", "unstable", "dead", "float64", "candidate", "baseline", "minority"]
+Blame = Literal[
+    "nobody", "unstable", "dead", "float64", "slopes", "candidate", "baseline", "minority"
+]
 Sides = Sequence[Collection[str]]
 
 
@@ -40,6 +43,7 @@ class Facts:
     position: Position = "peers"
     float64: Strength = "none"
     float64_against: Against = "nobody"
+    slopes: Slopes = "none"  # what finite differences say of a gradient
     vote: bool = False  # independent frameworks have a majority
 
 
@@ -54,8 +58,9 @@ class Decision(BaseModel):
     position: tuple[Position, ...] | None = None
     float64: tuple[Strength, ...] | None = None
     float64_against: tuple[Against, ...] | None = None
+    slopes: tuple[Slopes, ...] | None = None
     vote: bool | None = None
-    verdict: Literal["flaky", "undecided"] | None = None  # None: by who is blamed
+    verdict: Literal["flaky", "undecided", "convention"] | None = None  # None: by who is blamed
     blame: Blame
     confidence: Confidence
     why: str
@@ -68,6 +73,7 @@ class Decision(BaseModel):
             and (self.position is None or facts.position in self.position)
             and (self.float64 is None or facts.float64 in self.float64)
             and (self.float64_against is None or facts.float64_against in self.float64_against)
+            and (self.slopes is None or facts.slopes in self.slopes)
             and (self.vote is None or facts.vote == self.vote)
         )
 

@@ -42,7 +42,7 @@ _MEMORY_FORMATS = {
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 """Rank -> the layout that the option ``channels_last`` gives to inputs that have no layout of their own."""
 _LACKS_DTYPE = re.compile(
-    r"not implemented for '|not supported for '|unsupported (scalar|data) ?type|does not support .*(Half|BFloat16|half)"
+    r"not implemented for '|not supported for '|derivative for .* is not implemented|unsupported (scalar|data) ?type|does not support .*(Half|BFloat16|half)"
 )
 _NO_SUCH_SIGNATURE = re.compile(
     r"unexpected keyword argument|invalid combination of arguments|positional arguments? but|"

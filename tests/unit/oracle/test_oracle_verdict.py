@@ -35,6 +35,22 @@ ROWS = [
         "strong",
     ),
     (
+        Facts(position="candidate-alone", slopes="strong", vote=True),
+        "finite differences of independent frameworks",
+        "slopes",
+        "strong",
+    ),
+    (Facts(position="together", slopes="within", vote=True), "a kink", "nobody", "strong"),
+    (Facts(position="peers", slopes="no slope"), "no derivative", "nobody", "weak"),
+    # What a candidate does otherwise than its own baseline is told, at a kink too.
+    (Facts(position="candidate-apart", slopes="within"), "baseline alone", "candidate", "weak"),
+    (
+        Facts(position="peers", slopes="weak", vote=True),
+        "finite differences of one framework",
+        "slopes",
+        "weak",
+    ),
+    (
         Facts(position="candidate-alone", vote=True),
         "baseline and an independent peer",
         "candidate",
