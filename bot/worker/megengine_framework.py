@@ -138,10 +138,11 @@ class MegengineFramework(MappedFramework):
         """Record what is done to a tensor from now on."""
         if isinstance(tensor, Int64):
             raise UnsupportedError("megengine has no gradient of int64")
-        if self._manager is None:
-            self._manager = GradManager()
-            self._manager.record()
-        self._manager.attach([tensor])
+        manager = self._manager
+        if manager is None:
+            manager = self._manager = GradManager()
+            manager.record()
+        manager.attach([tensor])
         self._leaves.append(tensor)
 
     def backward(self, outputs: List[Any], gradients: List[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any, Dict, Optional
 
 import numpy
@@ -24,6 +25,12 @@ DTYPES: Dict[str, Any] = {
 
 SUBPACKAGES = ("fft", "integrate", "linalg", "signal", "spatial", "special")
 """Of SciPy: those that forms name. They are not there by importing scipy alone in older releases."""
+
+
+_NO_LOOP = re.compile(
+    r"not supported for the input types|did not contain a loop|unsupported in linalg|no matching signature"
+)
+"""What a function says of a dtype that it has no code for."""
 
 
 class NumpyFramework(MappedFramework):
@@ -52,6 +59,12 @@ class NumpyFramework(MappedFramework):
     def is_dtype(self, value: Any) -> bool:
         """Whether it is a NumPy dtype."""
         return isinstance(value, numpy.dtype)
+
+    def classify(self, error: Exception, name: str, phase: str) -> str:
+        """Unsupported also where a function has no code for a dtype."""
+        if isinstance(error, TypeError) and _NO_LOOP.search(str(error)):
+            return "unsupported"
+        return super().classify(error, name, phase)
 
     def assign(self, target: Any, result: Any) -> Any:
         """Copy a result of the same shape and dtype into the array."""

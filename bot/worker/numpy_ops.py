@@ -238,8 +238,8 @@ def group_norm(input: Any, groups: int, weight: Any, bias: Any, eps: float) -> A
 
 def batch_norm(
     input: Any,
-    running_mean: Optional[Any],
-    running_var: Optional[Any],
+    running_mean: Any,
+    running_var: Any,
     weight: Any,
     bias: Any,
     training: bool,
@@ -254,7 +254,7 @@ def batch_norm(
     if not training:
         shape = (1, -1) + (1,) * (input.ndim - 2)
         scale = 1 / numpy.sqrt(running_var + eps)
-        result = (input - running_mean.reshape(shape)) * scale.reshape(shape)  # type: ignore[union-attr]
+        result = (input - running_mean.reshape(shape)) * scale.reshape(shape)
         none = numpy.zeros(0, input.dtype)
         return affine(result, weight, bias), none, none
     result, mean, scale = normalized(input, axis, eps)
