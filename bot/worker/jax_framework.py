@@ -103,10 +103,12 @@ class JaxFramework(MappedFramework):
 
     def random_key(self) -> Any:
         """The next key of the program's seed: what JAX's random functions ask for."""
-        if self._key is None:
-            self._key = jax.random.key(self._seed & 0xFFFFFFFF)
-        self._keys += 1
-        return jax.random.fold_in(self._key, self._keys)
+        # A key, also while a function is traced.
+        with jax.ensure_compile_time_eval():
+            if self._key is None:
+                self._key = jax.random.key(self._seed & 0xFFFFFFFF)
+            self._keys += 1
+            return jax.random.fold_in(self._key, self._keys)
 
     # Tensors in and out.
 
@@ -184,18 +186,24 @@ class JaxFramework(MappedFramework):
     def _run(self, primal: Primal, arrays: List[Any]) -> Sequence[Any]:
         if not self.as_compiled or not arrays:
             return primal(*arrays)
+        drawn = self._keys
         compiled = self._compiled_call(primal, arrays, None)
         try:
             results = compiled.forward(*arrays)
         except _CONCRETE as error:
             raise UnsupportedError("jax.jit: %s" % str(error).partition("\n")[0]) from None
+        if self._keys != drawn:
+            # Its random key is a constant in it now.
+            self._compiled.popitem()
         primal.structure = compiled.primal.structure
         return results
 
     def _vjp(
         self, primal: Primal, arrays: List[Any], wanted: List[bool]
     ) -> Tuple[Sequence[Any], Pullback]:
+        before = self._keys
         results = self._run(primal, arrays)
+        drawn = self._keys != before
         kinds = [(tuple(result.shape), result.dtype) for result in results]
 
         def pullback(cotangents: List[Any]) -> Sequence[Any]:
@@ -204,16 +212,25 @@ class JaxFramework(MappedFramework):
                 for cotangent, (shape, dtype) in zip(cotangents, kinds)
                 if numpy.issubdtype(dtype, numpy.inexact) or _is_small_float(dtype)
             ]
-            compiled = self._compiled_call(primal, arrays, tuple(wanted))
-            try:
-                found = compiled.pull(arrays, given)
-            except _CONCRETE:
-                # It looks at its values. Op by op it can.
-                found = _pulled(primal, wanted, arrays, given)
-            parts = iter(found)
+            if drawn:
+                # The same keys once more.
+                self._keys, after = before, self._keys
+                parts = iter(_pulled(primal, wanted, arrays, given))
+                self._keys = after
+            else:
+                parts = iter(self._pulled(primal, arrays, wanted, given))
             return [next(parts) if want else None for want in wanted]
 
         return results, pullback
+
+    def _pulled(
+        self, primal: Primal, arrays: List[Any], wanted: List[bool], given: List[Any]
+    ) -> Sequence[Any]:
+        try:
+            return self._compiled_call(primal, arrays, tuple(wanted)).pull(arrays, given)
+        except _CONCRETE:
+            # It looks at its values. Op by op it can.
+            return _pulled(primal, wanted, arrays, given)
 
     def _compiled_call(
         self, primal: Primal, arrays: List[Any], wanted: Optional[Tuple[bool, ...]]
@@ -385,8 +402,10 @@ def _device(device: str, platform: str) -> Any:
     number = device.replace(":", ".").partition(".")[2] or "0"
     try:
         devices = jax.devices(platform)
-    except RuntimeError as error:
-        raise StartError("jax: %s" % str(error).partition("\n")[0]) from None
+    except (RuntimeError, AssertionError) as error:
+        # An AssertionError without a word: this jaxlib has no such platform.
+        reason = str(error).partition("\n")[0] or "not in this jaxlib"
+        raise StartError("jax on %s: %s" % (platform, reason)) from None
     if int(number) >= len(devices):
         raise StartError("jax has %d %s devices, no %s" % (len(devices), platform, device))
     jax.config.update("jax_default_device", devices[int(number)])

@@ -50,8 +50,6 @@ class Primal:
     ``structure`` is the nesting of the result that the last run gave, with a slot for each array.
     """
 
-    __slots__ = ("_is_array", "function", "structure", "template")
-
     def __init__(
         self, function: Callable[..., Any], template: Any, is_array: Callable[[Any], bool]
     ) -> None:
@@ -125,8 +123,8 @@ Source = Union[Leaf, Tuple[Call, int], None]
 class VjpTape:
     """Records calls and runs backward.
 
-    ``run`` and ``vjp``: see :data:`Run` and :data:`Vjp`. ``add`` sums two cotangents. ``is_array`` tells an array of the framework; ``is_inexact``
-    whether an array is of a float or complex dtype, which alone have gradients.
+    ``run`` and ``vjp``: see :data:`Run` and :data:`Vjp`. ``add`` sums two cotangents. ``is_array`` tells an array of
+    the framework; ``is_inexact`` whether an array is of a float or complex dtype, which alone have gradients.
     """
 
     def __init__(
