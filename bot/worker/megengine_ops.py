@@ -14,3 +14,11 @@ def each(value: Any, n: int) -> Tuple[int, ...]:
     """One value per dimension: a number, or a list of one, stands for all of them."""
     values = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     return values * n if len(values) == 1 else values
+
+
+def matrix(shape: Any) -> Tuple[int, int]:
+    """The shape of a tensor as one matrix with the same rows: -1 is no length of a tensor without elements."""
+    rows = 1
+    for length in shape[:-1]:
+        rows *= int(length)
+    return rows, int(shape[-1])
