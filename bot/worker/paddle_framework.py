@@ -44,6 +44,14 @@ _LACKS = re.compile(
     r"unexpected keyword argument|positional arguments? but|missing \d+ required|"
     r"got multiple values for argument|\(position \d+\) must be|Type promotion only support"
 )
+_LACKS_RANK = re.compile(
+    # No such number of axes, which PyTorch takes: no batch axis, no axis at all.
+    r"[Ee]xcepted Input X is \d-D|[Ii]nput x should be \dD|should be 4-D or 5-D|must be (a )?(\d|one)-?[Dd]\b|"
+    r"must be \d-dimensional|expected to be a \d-D|dimension of input should be \d or \d|be at least one-dimensional|"
+    r"number of dimension at least 1|dimensions of x should be \d|tensor dimension must be in \[|"
+    r"data format should be in \[|Expected (input )?\d(D| or more dimensions)|minus the (kernel )?size .*be equal to 2|"
+    r"in (the )?range of \[-0, (0\)|-1\])|input dim must be larger than 1"
+)
 _BUILD_PATH = re.compile(r"\s*\(at /[^)\s]*:\d+\)|/[^\s:\"']*/(?=[^/\s]+\.(?:cc|h|cu|py)\b)")
 _LOST_DEVICE = re.compile(
     r"CUDA error\((700|702|709|710|714|715|716|717|718|719)\)|"
@@ -243,10 +251,12 @@ class PaddleFramework(MappedFramework):
         return entries
 
     def put_state(self, module: Any, name: str, tensor: Any) -> None:
-        """Copy values into the layer's own tensor."""
-        for _, key, target in self.own_state(module):
-            if key == name:
-                target.set_value(tensor.detach())
+        """Copy values into the layer's own tensor; a layer of another floating dtype is cast as a whole."""
+        target = {key: own for _, key, own in self.own_state(module)}[name]
+        if target.dtype != tensor.dtype:
+            module.to(dtype=tensor.dtype)
+            target = {key: own for _, key, own in self.own_state(module)}[name]
+        target.set_value(tensor.detach())
 
     def swapped(self, tensor: Any) -> Any:
         """A contiguous copy with the last two axes swapped."""
@@ -276,7 +286,8 @@ class PaddleFramework(MappedFramework):
         """Unsupported: Paddle says that it has no such kernel, dtype or signature."""
         if isinstance(error, (UnsupportedError, NotImplementedError)):
             return "unsupported"
-        return "unsupported" if _LACKS.search(str(error)) else "exception"
+        text = str(error)
+        return "unsupported" if _LACKS.search(text) or _LACKS_RANK.search(text) else "exception"
 
     def is_fatal(self, error: Exception) -> bool:
         """A CUDA error after which every call of the process fails."""
