@@ -46,6 +46,7 @@ _LACKS = re.compile(
     r"The kernel \S+ unregistered|Create kernelmod for op \S+ failed|[Uu]nsupported op|[Ss]elect(ed)? ?kernel|"
     r"is not supported on this device|not support(ed)? (on|in) (the )?CPU|There is no branch to go|"
     r"Not implement exception|should not come here|[Nn]ot (yet )?(been )?implement|Not found op|bprop not defined|"
+    r"doesn't requires? grad and not have a grad_fn|"
     # An op that calls a compiled function records it inside of mindspore.grad alone.
     r"The pointer\[top_cell_\] is null|"
     # Dtypes, where it lists what it has, or says that it lacks one.
@@ -135,12 +136,9 @@ class MindSporeFramework(MappedFramework):
         tensor.requires_grad_()
 
     def backward(self, outputs: List[Any], gradients: List[Any]) -> None:
-        """Run backward from all outputs at once. Raises UnsupportedError where MindSpore has recorded nothing."""
+        """Run backward from all outputs at once. Raises UnsupportedError in a release that cannot."""
         if _RUN_BACKWARD is None:
             raise UnsupportedError("mindspore %s gives no gradients of calls" % self.version)
-        for output in outputs:
-            if not output._requires_grad:
-                raise UnsupportedError("mindspore gives this result no gradient")
         _RUN_BACKWARD(
             tuple(outputs), tuple(gradients), False, False, (), True, accumulate_grad=True
         )
@@ -158,6 +156,8 @@ class MindSporeFramework(MappedFramework):
         except UnsupportedError:
             raise
         except Exception as error:
+            if self._wants_gradients:  # which some kernels' errors leave turned off
+                _pynative_executor.set_grad_flag(True)
             if self.classify(error, "", "forward") == "unsupported":
                 raise UnsupportedError("%s: %s" % self.describe(error)) from None
             raise
