@@ -42,7 +42,9 @@ _LACKS = re.compile(
     r"\(Unimplemented\)|is not registered|NotImplementedError|not (yet )?(implemented|supported)|"
     r"[Tt]he data type of .* must be|dtype of .* must be|only supports? |does not support|"
     r"unexpected keyword argument|positional arguments? but|missing \d+ required|"
-    r"got multiple values for argument|\(position \d+\) must be|Type promotion only support"
+    r"got multiple values for argument|\(position \d+\) must be|Type promotion only support|"
+    # Paddle keeps an in-place op's input for backward, and says that it is gone: no gradient through this op in place.
+    r"used in gradient computation has been modified by an inplace operation"
 )
 _LACKS_RANK = re.compile(
     # No such number of axes, which PyTorch takes: no batch axis, no axis at all.
