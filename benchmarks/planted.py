@@ -11,7 +11,7 @@ is none (though now and then a program of several calls shows another op's fault
 that was reported is the kind that was planted.
 
 ``--mode`` compares eager with compiled: the faults are then the compiler's. ``--per-op`` bounds the programs of each op and
-kind, among which the faults are then planted.
+kind, among which the faults are then planted, and leaves out reference inputs and ops without a fault.
 """
 
 from __future__ import annotations
@@ -303,6 +303,9 @@ def main() -> None:
         progress.step(f"running one program each of {len(ops)} ops without faults")
         faults = plant(ops, run_clean(ops, workshop), options.faults, generator)
         progress.step(f"{len(faults)} faults are planted")
+        if options.per_op is not None:
+            faulty = tuple(fault["op"] for fault in faults)
+            plan = plan.model_copy(update={"ops": faulty, "kinds": ("sample", "error")})
         directory = planted_directory(Path(scratch), faults)
         run(plan, out, Workshop(store, progress, worker_directory=directory, limits=LIMITS))
         show(faults, read_results(out / "results.json").findings, Console())

@@ -111,6 +111,21 @@ class Dynamo(Mode):
         for name in ("fx_graph_cache", "fx_graph_remote_cache", "autotune_local_cache"):
             with _lenient():
                 setattr(config, name, False)
+        with _lenient():
+            # Else it proves the processor's instructions in processes that import all of PyTorch.
+            config.cpp.vec_isa_ok = True
+        self._prove()
+
+    def _prove(self) -> None:
+        """Compile a first function: it takes many times as long as any later one, and shows what is missing here."""
+        try:
+            torch.compile(torch.exp, backend=self._backend)(torch.zeros(4))
+        except Exception as error:
+            name, message = shortened(error)
+            raise StartError(
+                "torch.compile's inductor does not work here: %s: %s"
+                % (name, " ".join(message.split())[-300:])
+            ) from None
 
     def reset(self) -> None:
         """Forget all compiled code, in memory and on disk; what headers were compiled stays, for it is the same."""
