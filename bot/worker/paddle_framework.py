@@ -52,7 +52,13 @@ _LACKS_RANK = re.compile(
     r"must be \d-dimensional|expected to be a \d-D|dimension of input should be \d or \d|be at least one-dimensional|"
     r"number of dimension at least 1|dimensions of x should be \d|tensor dimension must be in \[|"
     r"data format should be in \[|Expected (input )?\d(D| or more dimensions)|minus the (kernel )?size .*be equal to 2|"
-    r"in (the )?range of \[-0, (0\)|-1\])|input dim must be larger than 1"
+    r"in (the )?range of \[-0, (0\)|-1\])|in range \[-rank\(x\), rank\(x\)\)|input dim must be larger than 1|"
+    r"input of Op\(Conv\) should be|filter's dimension of Op\(Conv\) should be equal|"
+    r"should be a sequence of \d integers|same number of dimensions|expected \dD input|"
+    # No broadcasting, no uneven parts, no negative padding, no empty tensor.
+    r"must have the same dimension size|is not equal to the Input\(Other\)|'shape' of Input\(X\) should be equal|"
+    r"must be evenly divisible|'paddings' should >= 0|dims of Input\(X\) should be greater than 0|"
+    r"should be larger than 0, but received num"
 )
 _BUILD_PATH = re.compile(r"\s*\(at /[^)\s]*:\d+\)|/[^\s:\"']*/(?=[^/\s]+\.(?:cc|h|cu|py)\b)")
 _LOST_DEVICE = re.compile(
