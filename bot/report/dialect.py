@@ -15,7 +15,7 @@ class Gradients(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     leaf: str = ""
-    record: str = ""
+    record: list[str] = []
     function: str = ""
     backward: str
     gradient: str = "{x}.grad"
@@ -29,6 +29,7 @@ class Dialect(BaseModel):
     module: str
     names: bool = False
     imports: dict[str, str] = {}
+    helpers: dict[str, str] = {}
     setup: list[str] = []
     devices: dict[str, str] | None = None
     seed: str
@@ -36,6 +37,7 @@ class Dialect(BaseModel):
     dtype: str
     dtype_names: dict[str, str] = {}
     dtypes: frozenset[str]
+    narrowed: dict[str, str] = {}
     tensor: str
     from_numpy: str
     view: str

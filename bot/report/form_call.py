@@ -10,6 +10,7 @@ from bot.programs.validation import ITEM_BYTES
 from bot.report.adapted_call import NotAdaptedError
 from bot.report.dialect import Dialect
 from bot.report.form_code import FormWriter
+from bot.report.helper_code import Helpers
 from bot.report.identifiers import Identifiers, Known, steps
 from bot.report.plain_evaluation import KnownDtype, KnownTensor, Opaque
 from bot.report.value_code import ValueCode
@@ -43,11 +44,15 @@ class FormCalls:
         self._known = {(t.name, ()): (t.dtype, tuple(t.shape)) for t in program.tensors} | dict(
             known
         )
+        self.helpers = Helpers(dialect.helpers)
         self._writer = FormWriter(
             (dialect.module, *dialect.imports),
             {dialect.dtype_source(name): name for name in ITEM_BYTES},
             dialect.dtype_source,
             identifiers.taken,
+            identifiers.reserve,
+            self.helpers,
+            dialect.narrowed,
         )
 
     @property

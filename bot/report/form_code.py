@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, cast
 
 from bot.report.adapted_call import NotAdaptedError
+from bot.report.helper_code import Helpers
 from bot.report.plain_evaluation import (
     KnownDtype,
     KnownTensor,
@@ -34,13 +35,17 @@ class FormWriter:
     """Writes calls by form for one framework.
 
     ``roots``: what a script may name. ``dtypes``: dotted names -> canonical dtypes. ``dtype_source``: a canonical
-    dtype's source. ``taken``: whether a name is a script's own already.
+    dtype's source. ``taken``: whether a name is a script's own already; ``reserve`` makes it so.
+    ``narrowed``: dtypes of inputs -> the attribute that is the input in a dtype that the framework has.
     """
 
     roots: Collection[str]
     dtypes: Mapping[str, str]
     dtype_source: Callable[[str], str]
     taken: Callable[[str], bool]
+    reserve: Callable[[str], None]
+    helpers: Helpers
+    narrowed: Mapping[str, str]
     paths: set[str] = field(default_factory=set[str])  # what the expressions written so far name
 
     def expression(
@@ -75,9 +80,8 @@ class FormWriter:
         return bool(held)
 
     def _written(self, form: Form, names: Mapping[str, Any]) -> str:
-        foreign = {
-            path for path in form.paths if path.split(".")[0] not in (*self.roots, *_BUILTINS)
-        }
+        known = (*self.roots, *_BUILTINS, *self.helpers.modules)
+        foreign = {path for path in form.paths if path.split(".")[0] not in known}
         if foreign:
             raise NotAdaptedError(f"{', '.join(sorted(foreign))}: the worker's own"[:300])
         self.paths.update(form.paths)
@@ -93,6 +97,15 @@ class FormWriter:
         while self.taken(name):
             name += "_"
         return name
+
+    def helper(self, path: str) -> ast.Name:
+        """The name that a definition of the worker's own has in the script. Raises NotAdaptedError."""
+        before = self.helpers.defined
+        name = self.helpers.name(path)
+        if name not in before and self.taken(name):
+            raise NotAdaptedError(f"{path}: a name that the script needs")
+        self.reserve(name)
+        return ast.Name(name, ast.Load())
 
     def node(self, value: Any) -> ast.expr:
         """An argument's source as a syntax tree."""
@@ -148,6 +161,19 @@ class _Substitution(ast.NodeTransformer):
             return self._writer.node(self._names[node.id])
         return ast.Name(self._renamed.get(node.id, node.id), node.ctx)
 
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        """A definition of the worker's own by its bare name."""
+        root = node.value
+        if isinstance(root, ast.Name) and root.id in self._writer.helpers.modules:
+            return self._writer.helper(f"{root.id}.{node.attr}")
+        given = self._names.get(root.id) if isinstance(root, ast.Name) else None
+        narrowed = (
+            self._writer.narrowed.get(given.dtype or "") if isinstance(given, KnownTensor) else None
+        )
+        if narrowed == node.attr:
+            return self._writer.node(given)  # a script makes the tensor as that already
+        return self.generic_visit(node)
+
     def visit_arg(self, node: ast.arg) -> ast.arg:
         return ast.arg(self._renamed.get(node.arg, node.arg))
 
@@ -162,7 +188,7 @@ class _Substitution(ast.NodeTransformer):
         return self.visit(node.body if chosen else node.orelse)
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """``*shape`` of a shape that is written out is written out."""
+        """``*shape`` and ``**options`` that are written out are arguments."""
         made = cast("ast.Call", self.generic_visit(node))
         args: list[ast.expr] = []
         for arg in made.args:
@@ -172,7 +198,20 @@ class _Substitution(ast.NodeTransformer):
             else:
                 args.append(arg)
         made.args = args
+        made.keywords = [keyword for given in made.keywords for keyword in _spelled_out(given)]
         return made
+
+
+def _spelled_out(given: ast.keyword) -> list[ast.keyword]:
+    """``**{"a": b}`` as ``a=b``."""
+    if given.arg is not None or not isinstance(given.value, ast.Dict):
+        return [given]
+    keys = [key.value if isinstance(key, ast.Constant) else None for key in given.value.keys]
+    if not all(isinstance(key, str) and key.isidentifier() for key in keys):
+        return [given]
+    return [
+        ast.keyword(str(key), value) for key, value in zip(keys, given.value.values, strict=True)
+    ]
 
 
 _BUILTINS = frozenset(

@@ -47,7 +47,7 @@ class GradientCode:
             end = f"    return ({_items(outputs)}), ({_items(results)})"
             call = way.function.format(leaves=leaves, results=_items(results))
             return [f"def forward({leaves}):", *body, end, "", call]
-        return [*([way.record.format(leaves=leaves)] if way.record else []), *calls]
+        return [*(line.format(leaves=leaves) for line in way.record), *calls]
 
     def backward(self, outputs: Sequence[str], gradients: Sequence[str]) -> str:
         """The statement that runs backward from all outputs at once."""
@@ -56,6 +56,7 @@ class GradientCode:
             outputs=", ".join(outputs),
             gradients=_items(gradients) if self._way.function else ", ".join(gradients),
             made=_items(made),
+            leaves=", ".join(map(self._identifiers.of, self._leaves)),
         )
 
     def gradient(self, name: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 
 RESERVED: frozenset[str] = frozenset(
-    "np sys base64 zlib subprocess run main stored check to_numpy nan inf EXPECTED DEVICE seed time os math torch "
+    "np sys base64 zlib subprocess run main stored check parts median differing traceback signal to_numpy nan inf EXPECTED DEVICE seed time os math torch "
     "oneflow numpy scipy jax paddle mindspore mint ops megengine forward pullback dict float complex slice Ellipsis "
     "abs all any bool enumerate int isinstance len list max min range reversed round set sorted str sum tuple zip".split()
 )
@@ -44,6 +44,10 @@ class Identifiers:
             unique, number = f"{wanted}_{number}", number + 1
         self._taken.add(unique)
         return unique
+
+    def reserve(self, name: str) -> None:
+        """Let no variable have this name."""
+        self._taken.add(name)
 
     def taken(self, name: str) -> bool:
         """Whether something in the script has this name."""

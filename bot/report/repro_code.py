@@ -13,7 +13,7 @@ from bot.report.adapted_call import NotAdaptedError, adapted
 from bot.report.dialect import Dialect
 from bot.report.form_call import FormCalls
 from bot.report.gradient_code import GradientCode
-from bot.report.identifiers import Identifiers, Known, steps
+from bot.report.identifiers import RESERVED, Identifiers, Known, steps
 from bot.report.tensor_code import TensorCode
 from bot.report.value_code import ReproError, ValueCode
 from bot.targets.op_mapping import OpMapping, OpRow
@@ -77,6 +77,17 @@ class ProgramCode:
             if f"{path}.".startswith(f"{root}.")
         }
         return sorted(self._dialect.imports[root] for root in used)
+
+    def definitions(self) -> list[str]:
+        """Imports and definitions of the worker's own that the calls name; after :meth:`calls`.
+
+        Raises ReproError where one of them has a name that the script needs itself.
+        """
+        helpers = self._forms.helpers
+        clash = sorted(helpers.defined & RESERVED)
+        if clash:
+            raise ReproError(f"{', '.join(clash)}: a name that the script needs")
+        return [*sorted(helpers.imports), *helpers.sources]
 
     def inputs(self) -> list[str]:
         """Statements that make the inputs."""

@@ -63,6 +63,7 @@ def repro_script(bundle: FindingBundle) -> str:
         "module": dialect.module,
         "needs": _needs(dialect.module, writer.imports()),
         "framework_imports": writer.imports(),
+        "definitions": writer.definitions(),
         "to_numpy": dialect.to_numpy.format(x="value"),
         "imports": _imports(expectation, body),
         "uses_specials": re.search(r"\b(nan|inf)\b", body) is not None,
@@ -83,7 +84,7 @@ def repro_script(bundle: FindingBundle) -> str:
         "death_test": _death_test(expectation),
         "limit": bundle.memory_bytes if expectation.mode == "memory" else bundle.hang_seconds,
     }
-    source = _template().render(fields)
+    source = "\n".join(line.rstrip() for line in _template().render(fields).split("\n"))
     if len(source) > MAX_SCRIPT_BYTES:
         raise ReproError(
             f"the script would have over {MAX_SCRIPT_BYTES >> 20} MiB: replay it instead"

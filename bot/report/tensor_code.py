@@ -105,6 +105,9 @@ class TensorCode:
     def _fresh(self, array: Any, dtype: str, shape: list[int]) -> str:
         """A contiguous tensor that owns exactly these values."""
         dialect = self._dialect
+        if dtype in dialect.narrowed:
+            dtype = dialect.narrowed[dtype]
+            array = np.asarray(array).astype(dtype)
         by_name = dialect.devices is None and self._device != "cpu"
         where = f", device={self._device!r}" if by_name else ""
         name = dialect.dtype_source(dotted(dtype, "a dtype"))

@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 from bot.report.results import FindingRow, Results
 from bot.report.rows import finding_row
 from bot.report.upstream import new_issue_url, upstreams
+from bot.targets.recipes import load_recipes
 
 LABEL = "torch==2.13.0:cpu"
 
@@ -173,3 +174,10 @@ def test_hostile_texts_stay_text(
     shown = "".join(child.content for child in inline if child.type == "text")
     assert "@everyone" not in shown
     assert "\n### Before sending\n" in text
+
+
+def test_upstreams_are_frameworks_that_run_here() -> None:
+    """NumPy is a reference that runs here, and has no page."""
+    assert set(upstreams()) <= set(load_recipes().frameworks())
+    assert {"torch", "oneflow", "paddle", "mindspore", "megengine", "jax"} <= set(upstreams())
+    assert new_issue_url(row(), results_of("numpy")) is None
