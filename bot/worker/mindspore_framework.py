@@ -6,6 +6,7 @@ and runs backward from any outputs, as this worker's programs need it; earlier r
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import warnings
@@ -19,8 +20,6 @@ os.environ.setdefault("GLOG_v", "3")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import mindspore
-    import mindspore.numpy
-    import mindspore.scipy
     from mindspore import _c_expression, mint, ops
 
     try:
@@ -38,6 +37,9 @@ DTYPES: Dict[str, Any] = {
 }
 NAMES: Dict[str, str] = {str(dtype): name for name, dtype in DTYPES.items()}
 """A dtype's own name -> its name in programs."""
+
+SUBPACKAGES = ("numpy", "scipy")
+"""Those that forms name and that importing mindspore alone does not import."""
 
 _RUN_BACKWARD: Any = getattr(_c_expression, "run_backward", None)
 
@@ -177,6 +179,8 @@ class MindSporeFramework(MappedFramework):
 def make(hello: Dict[str, Any]) -> MindSporeFramework:
     """A MindSpore ready to run programs. Raises StartError for an unknown option or device."""
     warnings.simplefilter("ignore")
+    for name in SUBPACKAGES:
+        importlib.import_module("mindspore." + name)
     return MindSporeFramework(hello)
 
 
