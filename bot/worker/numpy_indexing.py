@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy
@@ -104,9 +105,10 @@ def searchsorted(sequence: Any, values: Any, right: bool, sorter: Any, out_int32
     found = numpy.asarray(values)
     if sequence.ndim == 1:
         return numpy.asarray(numpy.searchsorted(sequence, found, side, sorter)).astype(dtype)
-    rows = sequence.reshape(-1, sequence.shape[-1])
-    order = [None] * len(rows) if sorter is None else list(sorter.reshape(rows.shape))
-    looked = found.reshape(len(rows), found.shape[-1])
+    count = math.prod(sequence.shape[:-1])
+    rows = sequence.reshape(count, sequence.shape[-1])
+    order = [None] * count if sorter is None else list(sorter.reshape(rows.shape))
+    looked = found.reshape(count, found.shape[-1])
     result = [numpy.searchsorted(r, v, side, o) for r, v, o in zip(rows, looked, order)]
     return numpy.asarray(result, dtype).reshape(found.shape)
 

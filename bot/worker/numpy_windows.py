@@ -41,18 +41,17 @@ def windows(
 def pad(
     input: Any, pads: Sequence[int], mode: str = "constant", value: Optional[float] = None
 ) -> Any:
-    """PyTorch's order of pads, the last dimension first; negative ones cut."""
+    """PyTorch's order of pads, the last dimension first; negative ones cut, before the others are added."""
     widths = [(0, 0)] * input.ndim
     for i in range(len(pads) // 2):
         widths[input.ndim - 1 - i] = (pads[2 * i], pads[2 * i + 1])
+    kept = [slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, input.shape)]
     grown = [(max(a, 0), max(b, 0)) for a, b in widths]
+    cut = input[tuple(kept)]
     if mode == "constant":
-        result = numpy.pad(input, grown, constant_values=0 if value is None else value)
-    else:
-        named = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-        result = numpy.pad(input, grown, named[mode])  # type: ignore[call-overload]
-    cut = [slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, result.shape)]
-    return result[tuple(cut)]
+        return numpy.pad(cut, grown, constant_values=0 if value is None else value)
+    named = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    return numpy.pad(cut, grown, named[mode])  # type: ignore[call-overload]
 
 
 def _padded(input: Any, before: Sequence[int], after: Sequence[int], value: Any = 0) -> Any:

@@ -160,6 +160,7 @@ def test_pads_begin_with_the_last_dimension_and_cut_where_negative() -> None:
         [9, 9, 9],
     ]
     assert windows.pad(x, [2, 0], "reflect").tolist() == [[3, 2, 1, 2, 3], [6, 5, 4, 5, 6]]
+    assert windows.pad(x, [1, -1], "circular").tolist() == [[2, 1, 2], [5, 4, 5]]
     assert windows.pad(x, [1, 1], "circular").tolist() == [[3, 1, 2, 3, 1], [6, 4, 5, 6, 4]]
 
 
@@ -224,3 +225,11 @@ def test_slices_of_an_index_are_added_as_often_as_they_are_named() -> None:
     x = np.zeros((2, 2))
     source = np.array([[1.0, 2], [3, 4]])
     assert places.index_combine(x, 0, np.array([1, 1]), source, "add").tolist() == [[0, 0], [4, 6]]
+
+
+def test_searches_row_by_row_and_among_nothing() -> None:
+    rows = np.array([[1, 3, 5], [2, 4, 6]])
+    found = places.searchsorted(rows, np.array([[3, 6], [3, 6]]), False, None, False)
+    assert found.tolist() == [[1, 3], [1, 2]]
+    empty = places.searchsorted(np.zeros((0, 0)), np.zeros((0, 3)), True, None, True)
+    assert (empty.shape, empty.dtype) == ((0, 3), np.int32)
