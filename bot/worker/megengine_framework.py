@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy
 
@@ -17,9 +17,11 @@ os.environ.setdefault("MGE_LOGGING_LEVEL", "ERROR")
 
 import megengine
 import megengine_ops
-from framework import StartError, UnsupportedError
+from framework import Backward, StartError, UnsupportedError
 from mapped_framework import MappedFramework
 from megengine.autodiff import GradManager
+from megengine.jit import trace
+from program_function import ProgramFunction
 
 DTYPES: Dict[str, Any] = {
     name: numpy.dtype(name)
@@ -65,6 +67,7 @@ class MegengineFramework(MappedFramework):
 
     name = "megengine"
     version = str(megengine.__version__)
+    options_known = frozenset(("threads", "trace"))
 
     def __init__(self, hello: Dict[str, Any]) -> None:
         if str(hello.get("device", "cpu")) != "cpu":
@@ -76,13 +79,20 @@ class MegengineFramework(MappedFramework):
         self._leaves: List[Any] = []
         namespace = {"megengine": megengine, "F": megengine.functional, "ops": megengine_ops}
         super().__init__(hello, DTYPES, namespace)
+        self.compiles = "trace" in self.options
+        self._traced: Optional[_Traced] = None
+
+    def facts(self) -> Dict[str, Any]:
+        """Version, device and thread count, for the report. A traced graph draws other random numbers."""
+        return {**super().facts(), "same_random": not self.compiles}
 
     def seed(self, seed: int) -> None:
         """Reseed MegEngine, and end the recording of the program before."""
         if self._manager is not None:
             self._manager.release()
             self._manager = None
-            self._leaves.clear()
+        self._leaves.clear()
+        self._traced = None
         megengine.random.seed(seed)
 
     # Tensors.
@@ -132,12 +142,36 @@ class MegengineFramework(MappedFramework):
         target[...] = result
         return target
 
+    # Compiled.
+
+    def run_compiled(
+        self, program: ProgramFunction, inputs: List[Any], backward: Backward
+    ) -> Sequence[Any]:
+        """As one graph of ``megengine.jit.trace``."""
+        if program.writes_inputs:
+            raise UnsupportedError("what megengine traces does not write to its inputs")
+        if any(isinstance(tensor, Int64) for tensor in inputs):
+            raise UnsupportedError("megengine has no int64")
+        self._traced = _Traced(program, inputs, backward, self._leaves)
+        return self._in_trace(self._traced.forward)
+
+    def _in_trace(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except Exception:
+            # A trace that stopped half-way is left in the process.
+            self.worn = True
+            raise
+
     # Gradients.
 
     def require_grad(self, tensor: Any) -> None:
         """Record what is done to a tensor from now on."""
         if isinstance(tensor, Int64):
             raise UnsupportedError("megengine has no gradient of int64")
+        if self.compiles:
+            self._leaves.append(tensor)
+            return
         manager = self._manager
         if manager is None:
             manager = self._manager = GradManager()
@@ -147,6 +181,9 @@ class MegengineFramework(MappedFramework):
 
     def backward(self, outputs: List[Any], gradients: List[Any]) -> None:
         """Run backward from all outputs at once."""
+        if self._traced is not None:
+            self._in_trace(self._traced.gradients)
+            return
         if self._manager is None:
             raise UnsupportedError("no input wants a gradient")
         # A leaf that is an output itself has a gradient only as the input of something.
@@ -158,14 +195,15 @@ class MegengineFramework(MappedFramework):
 
     def gradient(self, leaf: Any) -> Optional[Any]:
         """The gradient that backward left on a leaf."""
-        return leaf.grad
+        return leaf.grad if self._traced is None else self._traced.found.get(id(leaf))
 
     # Errors.
 
     def classify(self, error: Exception, name: str, phase: str) -> str:
         """Unsupported also where MegEngine says that it lacks a dtype or an argument."""
         cause = _cause(error)
-        if isinstance(cause, (RuntimeError, TypeError, ValueError)) and _LACKS.search(str(cause)):
+        known = (AssertionError, RuntimeError, TypeError, ValueError)
+        if isinstance(cause, known) and _LACKS.search(str(cause)):
             return "unsupported"
         return super().classify(cause, name, phase)
 
@@ -177,6 +215,91 @@ class MegengineFramework(MappedFramework):
     def _require_dtype(self, dtype: Any) -> None:
         if dtype != "int64":
             super()._require_dtype(dtype)
+
+
+class _Traced:
+    """A program under ``trace(symbolic=True)``: the first run of a function records it, the second runs what it became.
+
+    Forward is one function, forward with backward another: what has no gradient has its results all the same.
+    """
+
+    def __init__(
+        self, program: ProgramFunction, inputs: List[Any], backward: Backward, leaves: List[Any]
+    ) -> None:
+        self._program = program
+        self._inputs = inputs
+        self._backward = backward
+        self._wanted = [
+            index for index, tensor in enumerate(inputs) if any(tensor is leaf for leaf in leaves)
+        ]
+        self.found: Dict[int, Any] = {}
+
+    def forward(self) -> List[Any]:
+        """The results of the program's calls."""
+        shape: List[Any] = []
+
+        def run(*given: Any) -> List[Any]:
+            tensors: List[Any] = []
+            shape.append([_taken_apart(r, tensors) for r in self._program.function(*given)])
+            return tensors
+
+        tensors = self._twice(run, self._inputs)
+        return [_put_together(result, tensors) for result in shape[0]]
+
+    def gradients(self) -> None:
+        """Gather the gradients of the inputs that want one."""
+        count = len(self._inputs)
+        there: List[List[int]] = []
+
+        def run(*given: Any) -> List[Any]:
+            manager = GradManager()
+            manager.attach([given[index] for index in self._wanted])
+            with manager:
+                results = self._program.function(*given[:count])
+                outputs: List[Any] = []
+                for place, path, _ in self._backward:
+                    output = results[place]
+                    for step in path:
+                        output = output[step]
+                    outputs.append(output * 1)  # an input itself has none as an output
+                manager.backward(outputs, list(given[count:]))
+            there.append([index for index in self._wanted if given[index].grad is not None])
+            return [given[index].grad for index in there[-1]]
+
+        gradients = [gradient for _, _, gradient in self._backward]
+        tensors = self._twice(run, [*self._inputs, *gradients])
+        self.found = {id(self._inputs[index]): tensor for index, tensor in zip(there[0], tensors)}
+
+    def _twice(self, run: Callable[..., List[Any]], given: Sequence[Any]) -> List[Any]:
+        traced = trace(run, symbolic=True)
+        tensors: List[Any] = []
+        for _ in range(2):
+            tensors = list(traced(*[megengine.Tensor(tensor) for tensor in given]))
+        for tensor in tensors:
+            tensor.numpy()
+        return tensors
+
+
+class _Place(int):
+    """Where in a traced function's outputs a tensor is."""
+
+
+def _taken_apart(result: Any, tensors: List[Any]) -> Any:
+    """A result with places for its tensors, which are appended to the list."""
+    if isinstance(result, megengine.Tensor):
+        tensors.append(result)
+        return _Place(len(tensors) - 1)
+    if isinstance(result, (list, tuple)):
+        return [_taken_apart(item, tensors) for item in result]
+    return result
+
+
+def _put_together(result: Any, tensors: Sequence[Any]) -> Any:
+    if isinstance(result, _Place):
+        return tensors[result]
+    if isinstance(result, list):
+        return [_put_together(item, tensors) for item in result]
+    return result
 
 
 def _cause(error: Exception) -> Exception:

@@ -56,6 +56,11 @@ def promoted_inexact(*operands: Any) -> List[Any]:
     return [numpy.asarray(operand).astype(dtype) for operand in operands]
 
 
+def divides(input: Any, other: Any) -> bool:
+    """Whether ``other`` divides: no integer is divided by zero."""
+    return result_type(input, other).kind in "fc" or bool(numpy.all(other))
+
+
 def summed(input: Any, dtype: Any = None) -> Any:
     """The dtype of a sum or product: integers and bools are summed as int64."""
     return dtype or (input.dtype if input.dtype.kind in "fc" else numpy.dtype("int64"))
