@@ -96,7 +96,8 @@ class MindSporeFramework(MappedFramework):
     def from_numpy(self, array: Any, dtype: str) -> Any:
         """A new tensor of the array's elements; bfloat16 from float32 values that it holds exactly."""
         if dtype == "bfloat16":
-            wide = (array.astype(numpy.uint32) << 16).view(numpy.float32)
+            bits = numpy.left_shift(array.astype(numpy.uint32), numpy.uint32(16))
+            wide = numpy.asarray(bits, numpy.uint32).view(numpy.float32)
             return mindspore.Tensor(wide).astype(mindspore.bfloat16)
         return mindspore.Tensor(array, DTYPES[dtype])
 
@@ -104,7 +105,8 @@ class MindSporeFramework(MappedFramework):
         """A copy in host memory; bfloat16 as its bits."""
         if tensor.dtype == mindspore.bfloat16:
             wide = tensor.astype(mindspore.float32).asnumpy()
-            return (wide.view(numpy.uint32) >> 16).astype(numpy.uint16)
+            bits = numpy.right_shift(wide.view(numpy.uint32), numpy.uint32(16))
+            return numpy.asarray(bits, numpy.uint16)
         return tensor.asnumpy()
 
     def dtype_of(self, tensor: Any) -> Optional[str]:
