@@ -1,8 +1,9 @@
 """JAX 0.5 to 0.10 on the CPU or CUDA: ``jax.numpy``, ``jax.nn``, ``jax.lax`` and ``jax.scipy`` by call forms, gradients by ``jax.vjp``.
 
 JAX compiles whatever it runs, once per shape, and compiling costs a hundred times what running does. A call runs as
-JAX runs it: op by op, or as one compiled function with the target's option ``compile``. Its pullback is one compiled
-function in both, because nearly all users take gradients so, and op by op it is ten times as many compilations.
+JAX runs it: op by op, or with the target's option ``compile`` all of a program's calls as one function under
+``jax.jit``. Its pullback is one compiled function in both, because nearly all users take gradients so, and op by op it
+is ten times as many compilations. ``optimize=0`` has XLA compile without optimisations, another path to the same values.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import jax
 import ml_dtypes
-from framework import ITEM_BYTES, StartError, UnsupportedError
+from framework import ITEM_BYTES, Backward, StartError, UnsupportedError
 from mapped_framework import MappedFramework, numpy_dtype
+from process_memory import give_back_memory, resident_bytes
+from program_function import ProgramFunction
 from vjp_tape import Primal, Pullback, Variable, VjpTape, mapped
 
 SUBMODULES = (
@@ -33,6 +36,9 @@ SUBMODULES = (
     "jax.scipy.special",
 )
 """What forms name: not all of it is there by importing jax alone."""
+
+CACHES_BYTES = 1 << 30
+"""Resident memory above which what was compiled is forgotten."""
 
 COMPILED_KEPT = 512
 """Compiled functions kept for calls to come: samples of one op share shapes, and follow each other."""
@@ -58,17 +64,16 @@ class JaxFramework(MappedFramework):
 
     name = "jax"
     version = str(jax.__version__)
-    options_known = frozenset(("threads", "compile"))
+    options_known = frozenset(("threads", "compile", "optimize"))
 
     def __init__(self, hello: Dict[str, Any]) -> None:
         self.platform = _platform(str(hello.get("device", "cpu")))
-        _configure(
-            self.platform, int(hello.get("options", {}).get("threads") or hello.get("threads", 1))
-        )
+        options: Dict[str, Any] = hello.get("options", {})
+        threads = int(options.get("threads") or hello.get("threads", 1))
+        _configure(self.platform, threads, str(options.get("optimize", "1")) != "0")
         for name in SUBMODULES:
             importlib.import_module(name)
         self._jax_device = _device(str(hello.get("device", "cpu")), self.platform)
-        self._zero: Dict[Any, Any] = {}
         self._seed = 0
         self._keys = 0
         self._key: Any = None
@@ -81,7 +86,8 @@ class JaxFramework(MappedFramework):
             "random_key": self.random_key,
         }
         super().__init__(hello, dtypes(), namespace)
-        self.as_compiled = "compile" in self.options
+        self.compiles = "compile" in self.options
+        self._within = False
         for name in VIEWS & set(self.table):
             self.table[name] = _sharing(self.table[name])
 
@@ -100,6 +106,11 @@ class JaxFramework(MappedFramework):
         self._seed = seed
         self._keys = 0
         self._key = None
+        if resident_bytes() > CACHES_BYTES:
+            # Some 3 MB for each compiled function, which JAX and malloc would keep.
+            self._compiled.clear()
+            jax.clear_caches()
+            give_back_memory()
 
     def random_key(self) -> Any:
         """The next key of the program's seed: what JAX's random functions ask for."""
@@ -183,8 +194,28 @@ class JaxFramework(MappedFramework):
         """Call a form through the tape."""
         return self.tape.call(function, values)
 
+    def run_compiled(
+        self, program: ProgramFunction, inputs: List[Any], backward: Backward
+    ) -> Sequence[Any]:
+        """All calls as one of the tape, under ``jax.jit``; what they assign to inputs are results of it too."""
+        self._compiled.clear()
+
+        def whole(*arrays: Any) -> Any:
+            variables = list(map(Variable, arrays))
+            self._within = True
+            try:
+                results = program.function(*variables)
+            finally:
+                self._within = False
+            return self.plain((results, variables if program.writes_inputs else []))
+
+        results, written = self.tape.call(whole, list(inputs))
+        for variable, result in zip(inputs, written):
+            variable.assign(result)
+        return results
+
     def _run(self, primal: Primal, arrays: List[Any]) -> Sequence[Any]:
-        if not self.as_compiled or not arrays:
+        if not self.compiles or self._within or not arrays:
             return primal(*arrays)
         drawn = self._keys
         compiled = self._compiled_call(primal, arrays, None)
@@ -382,11 +413,16 @@ def _platform(device: str) -> str:
     return kind
 
 
-def _configure(platform: str, threads: int) -> None:
+def _configure(platform: str, threads: int, optimize: bool) -> None:
     """Fix what has to be so before JAX starts its backend."""
     flags = [os.environ.get("XLA_FLAGS", "")]
     if threads == 1:
         flags.append("--xla_cpu_multi_thread_eigen=false")
+    if not optimize:
+        flags.append("--xla_backend_optimization_level=0")
+        if _release() >= (0, 7):
+            # Kernels by LLVM's loops in place of MLIR's fusions; earlier releases may not know the flag, and abort.
+            flags.append("--xla_cpu_use_fusion_emitters=false")
     if platform == "cuda":
         flags.append("--xla_gpu_deterministic_ops=true")
         # TF32 off.
@@ -396,6 +432,10 @@ def _configure(platform: str, threads: int) -> None:
     os.environ["NPROC"] = str(threads)
     jax.config.update("jax_platforms", platform)
     jax.config.update("jax_enable_x64", True)
+
+
+def _release() -> Tuple[int, ...]:
+    return tuple(int(part) for part in jax.__version__.split(".")[:2])
 
 
 def _device(device: str, platform: str) -> Any:

@@ -22,8 +22,9 @@ from framework import (
     same_bytes,
 )
 from host_generators import numpy_reseeder, python_reseeder
+from process_memory import resident_bytes
 from program_function import ProgramFunction
-from torch_modes import WORN_BYTES, mode_of, resident_bytes, shortened
+from torch_modes import WORN_BYTES, mode_of, shortened
 from torch_names import build_table
 
 _DTYPES: Dict[str, Any] = {

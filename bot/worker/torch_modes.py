@@ -263,15 +263,6 @@ def _lenient() -> Generator[None, None, None]:
         yield
 
 
-def resident_bytes() -> int:
-    """Resident memory of this process; 0 where the system does not tell."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as statm:
-            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
 def shortened(error: BaseException) -> Tuple[str, str]:
     """A compiler's own exception: its class, and the message up to where it begins to advise."""
     message = str(error)
