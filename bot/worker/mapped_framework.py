@@ -126,6 +126,7 @@ class MappedFramework(Framework):
             "capability": "",
             "threads": self.threads,
             "options": dict(sorted(self.options.items())),
+            "compiles": self.compiles,
         }
 
     def reset(self, seed: int) -> None:

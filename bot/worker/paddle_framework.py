@@ -6,7 +6,7 @@ import ctypes
 import os
 import re
 import warnings
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy
 
@@ -22,6 +22,7 @@ import paddle
 from framework import (
     ITEM_BYTES,
     MAX_TENSOR_BYTES,
+    Backward,
     Read,
     RefusedError,
     StartError,
@@ -30,11 +31,14 @@ from framework import (
 )
 from mapped_framework import MappedFramework
 from module_layout import StateView
+from program_function import ProgramFunction
 
 DTYPES: Dict[str, Any] = {
     name: getattr(paddle, name) for name in ITEM_BYTES if hasattr(paddle, name)
 }
 NAMES: Dict[Any, str] = {dtype: name for name, dtype in DTYPES.items()}
+_SYMBOL: Any = getattr(getattr(paddle, "pir", None), "Value", ())
+"""What a tensor is while ``to_static`` traces a function."""
 _SIZES: Any = getattr(paddle, "Size", ())
 
 _LACKS = re.compile(
@@ -60,6 +64,13 @@ _LACKS_RANK = re.compile(
     r"must be evenly divisible|'paddings' should >= 0|dims of Input\(X\) should be greater than 0|"
     r"should be larger than 0, but received num"
 )
+_LACKS_WHILE_TRACED = re.compile(
+    # What stands for a tensor has no values yet, and is written to by no op.
+    r"'Value' object has no attribute|object is not supported in static|'paddle\.base\.libpaddle\.pir\.Value'|"
+    r"static (graph|mode)|dynamic mode"
+)
+_TRANSFORMED = re.compile(r"^ {4}(?:\w+\.)*\w+(?:Error|Exception): ", re.MULTILINE)
+"""Where the exception itself stands, after the places that it came through."""
 _BUILD_PATH = re.compile(r"\s*\(at /[^)\s]*:\d+\)|/[^\s:\"']*/(?=[^/\s]+\.(?:cc|h|cu|py)\b)")
 _LOST_DEVICE = re.compile(
     r"CUDA error\((700|702|709|710|714|715|716|717|718|719)\)|"
@@ -72,6 +83,7 @@ class PaddleFramework(MappedFramework):
 
     name = "paddle"
     version = str(paddle.__version__)
+    options_known = frozenset(("threads", "to_static"))
 
     def __init__(self, hello: Dict[str, Any]) -> None:
         device = str(hello.get("device", "cpu"))
@@ -83,6 +95,9 @@ class PaddleFramework(MappedFramework):
         self._backward = paddle.autograd.backward
         self._default_dtype = paddle.get_default_dtype()
         super().__init__(hello, DTYPES, {"paddle": paddle})
+        self.compiles = "to_static" in self.options
+        if self.compiles and not _SYMBOL:
+            raise StartError("paddle %s has no to_static over PIR; 3.0 has" % self.version)
         if hasattr(paddle.base.core, "set_num_threads"):
             paddle.base.core.set_num_threads(self.threads)
 
@@ -176,8 +191,8 @@ class PaddleFramework(MappedFramework):
     # Tensors out.
 
     def is_tensor(self, value: Any) -> bool:
-        """Whether it is a paddle.Tensor."""
-        return isinstance(value, paddle.Tensor)
+        """Whether it is a paddle.Tensor, or what stands for one while a function is traced."""
+        return isinstance(value, paddle.Tensor) or (self.compiles and isinstance(value, _SYMBOL))
 
     def is_dtype(self, value: Any) -> bool:
         """Whether it is a dtype of Paddle's."""
@@ -224,6 +239,26 @@ class PaddleFramework(MappedFramework):
         """Wait for the device."""
         if not self.on_cpu:
             paddle.device.synchronize()
+
+    # Compiled.
+
+    def run_compiled(
+        self, program: ProgramFunction, inputs: List[Any], backward: Backward
+    ) -> Sequence[Any]:
+        """As one graph of ``paddle.jit.to_static``, whose autograd is that of one op.
+
+        Forms are not to be translated from their source: they are run once, on what stands for tensors.
+        """
+        if program.writes_inputs:
+            raise UnsupportedError("what to_static compiles does not write to its inputs")
+        if program.modules:
+            raise UnsupportedError("layers are not run in to_static yet, only functions")
+        scope = program.function.__globals__
+        for index in range(len(program.ops)):
+            name = "f%d" % index
+            if name in scope:
+                scope[name] = paddle.jit.not_to_static(_function(scope[name]))
+        return paddle.jit.to_static(program.function, full_graph=True)(*inputs)
 
     # Gradients.
 
@@ -295,6 +330,8 @@ class PaddleFramework(MappedFramework):
         if isinstance(error, (UnsupportedError, NotImplementedError)):
             return "unsupported"
         text = str(error)
+        if self.compiles and _LACKS_WHILE_TRACED.search(text):
+            return "unsupported"
         return "unsupported" if _LACKS.search(text) or _LACKS_RANK.search(text) else "exception"
 
     def is_fatal(self, error: Exception) -> bool:
@@ -302,8 +339,10 @@ class PaddleFramework(MappedFramework):
         return not self.on_cpu and _LOST_DEVICE.search(str(error)) is not None
 
     def describe(self, error: Exception) -> Tuple[str, str]:
-        """Without the source lines of the machine that Paddle was built on."""
-        return type(error).__name__, _BUILD_PATH.sub("", str(error)).strip()
+        """Without the source lines of the machine that Paddle was built on, and of what ``to_static`` ran."""
+        text = _BUILD_PATH.sub("", str(error)).strip()
+        said = list(_TRANSFORMED.finditer(text)) if text.startswith("In transformed code:") else []
+        return type(error).__name__, text[said[-1].end() :] if said else text
 
 
 def make(hello: Dict[str, Any]) -> PaddleFramework:
@@ -323,6 +362,11 @@ def _place(device: str) -> Any:
     if not paddle.device.cuda.device_count() > int(index or 0):
         raise StartError("paddle %s sees no CUDA device %s here" % (paddle.__version__, index or 0))
     return paddle.CUDAPlace(int(index or 0))
+
+
+def _function(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A plain function, which is what can be marked as not to be translated."""
+    return lambda *args, **kwargs: call(*args, **kwargs)
 
 
 def _offset_unit() -> str:

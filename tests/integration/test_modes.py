@@ -19,6 +19,7 @@ from bot.programs.builder import ProgramBuilder, member
 from bot.programs.program import digest
 from bot.programs.source import SourcedProgram
 from bot.targets.environment import Environment
+from bot.targets.environment_store import EnvironmentStore
 from bot.targets.outcome import Outcome, RawOutcome
 
 PLANTED = Path(__file__).parents[2] / "benchmarks" / "planted_worker"
@@ -54,7 +55,25 @@ def graph(oneflow_environment: Environment) -> Iterator[WorkerClient]:
         yield worker
 
 
-@pytest.fixture(params=["compiled", "script", "traced", "graph"])
+@pytest.fixture(scope="module")
+def jax(environment_store: EnvironmentStore) -> Iterator[WorkerClient]:
+    with in_mode(environment_store.prepare("jax==0.10.2"), compile="") as worker:
+        yield worker
+
+
+@pytest.fixture(scope="module")
+def paddle(environment_store: EnvironmentStore) -> Iterator[WorkerClient]:
+    with in_mode(environment_store.prepare("paddlepaddle==3.3.1"), to_static="") as worker:
+        yield worker
+
+
+@pytest.fixture(scope="module")
+def megengine(environment_store: EnvironmentStore) -> Iterator[WorkerClient]:
+    with in_mode(environment_store.prepare("megengine==1.13.0"), trace="") as worker:
+        yield worker
+
+
+@pytest.fixture(params=["compiled", "script", "traced", "graph", "jax", "paddle", "megengine"])
 def worker(request: pytest.FixtureRequest) -> WorkerClient:
     return request.getfixturevalue(request.param)
 
@@ -82,6 +101,8 @@ def tensors(outcome: Outcome) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_chain_of_calls_and_its_gradient(worker: WorkerClient, dtype: Any) -> None:
     assert worker.ready["compiles"] is True
+    if dtype is np.float64 and worker.ready["framework"] == "megengine":
+        pytest.skip("MegEngine has no float64")
     (outcome,) = worker.run(chain(X.astype(dtype), W.astype(dtype)))
     found = tensors(outcome)
     x = X.astype(np.float64)
