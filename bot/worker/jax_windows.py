@@ -148,7 +148,8 @@ def _window(
     extra = [1] * (input.ndim - len(kernel))
     return jax.lax.reduce_window(
         input,
-        jnp.asarray(start, input.dtype)[()],
+        # A constant of NumPy's: JAX knows a sum or maximum, which has a gradient, by its start.
+        numpy.asarray(start, input.dtype)[()],
         combine,
         (*extra, *kernel),
         (*extra, *stride),
@@ -227,7 +228,7 @@ def window_sums(input: Any, size: int) -> Any:
     """Sums of ``size`` neighbouring channels around each one."""
     window = (1, size, *[1] * (input.ndim - 2))
     pads = [(0, 0), (size // 2, (size - 1) // 2), *[(0, 0)] * (input.ndim - 2)]
-    zero = jnp.asarray(0, input.dtype)[()]
+    zero = numpy.asarray(0, input.dtype)[()]
     return jax.lax.reduce_window(input, zero, jax.lax.add, window, (1,) * input.ndim, pads)
 
 
