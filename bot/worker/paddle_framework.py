@@ -288,8 +288,11 @@ class PaddleFramework(MappedFramework):
         return isinstance(value, paddle.nn.Layer)
 
     def own_state(self, module: Any) -> List[Tuple[str, str, Any]]:
-        """Parameters, then buffers, by the layer's own names."""
-        entries = [("parameter", name, tensor) for name, tensor in module.named_parameters()]
+        """Parameters, then buffers, by the layer's own names. BatchNorm's statistics are parameters that do not train."""
+        entries = [
+            ("parameter" if tensor.trainable else "buffer", name, tensor)
+            for name, tensor in module.named_parameters()
+        ]
         entries += [("buffer", name, tensor) for name, tensor in module.named_buffers()]
         return entries
 
