@@ -61,6 +61,13 @@ def divides(input: Any, other: Any) -> bool:
     return result_type(input, other).kind in "fc" or bool(numpy.all(other))
 
 
+def raises(input: Any, exponent: Any) -> bool:
+    """Whether a power is one of NumPy's: no integer to a negative integer."""
+    return result_type(input, exponent).kind in "fc" or bool(
+        numpy.all(numpy.asarray(exponent) >= 0)
+    )
+
+
 def summed(input: Any, dtype: Any = None) -> Any:
     """The dtype of a sum or product: integers and bools are summed as int64."""
     return dtype or (input.dtype if input.dtype.kind in "fc" else numpy.dtype("int64"))
