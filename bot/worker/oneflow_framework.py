@@ -66,7 +66,8 @@ _LACKS = re.compile(
 )
 _LACKS_IN_GRAPH = re.compile(
     # What needs a value while the graph is built.
-    r"nn\.Graph|[Ll]azy[ _]?(tensor|mode)|LazyMode|Only eager|is_eager|[Ee]ager mode|supported by Graph"
+    r"nn\.Graph|[Ll]azy[ _]?(tensor|mode)|LazyMode|Only eager|eager tensors? support|is_eager|[Ee]ager mode|supported by Graph"
+    r"|need at least 1 op in net"
 )
 _NAMESPACES: Tuple[Tuple[str, Any], ...] = (
     ("nn.functional.", oneflow.nn.functional),

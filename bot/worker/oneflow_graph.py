@@ -102,7 +102,10 @@ class GraphRun:
                     output = output[step]
                 if not output.requires_grad:
                     raise UnsupportedError("oneflow has no gradient for what made this output")
-                loss = loss + (output * gradient).sum().to(oneflow.float32)
+                product = output * gradient
+                # The sum of a tensor of rank 0 has a gradient of which graphs die.
+                total = product.sum() if product.ndim else product
+                loss = loss + total.to(oneflow.float32)
             loss.backward()
             found = [given[index].grad for index in wanted]
             present.append([gradient is not None for gradient in found])
