@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, List, Optional, Sequence, Tuple
 
@@ -212,9 +213,8 @@ def lp_pool(
 def adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
     """Mean over each cell, from ``floor(i * size / count)`` to ``ceil((i + 1) * size / count)``, by one matrix a dimension."""
     result = input
-    for axis, count in zip(range(-n, 0), each(output_size, n)):
+    for axis, count in zip(range(-n, 0), adaptive_sizes(input, n, output_size)):
         size = result.shape[axis]
-        count = size if count is None else count
         weights = numpy.zeros((count, size))
         for i in range(count):
             first, last = i * size // count, -(-(i + 1) * size // count)
@@ -232,16 +232,113 @@ def window_sums(input: Any, size: int) -> Any:
     return jax.lax.reduce_window(input, zero, jax.lax.add, window, (1,) * input.ndim, pads)
 
 
+def max_pool_with_indices(
+    n: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> Tuple[Any, Any]:
+    """Greatest element of each window, and its flat place in the last ``n`` dimensions, by an index of all windows."""
+    sizes = input.shape[-n:]
+    kernel, steps, dilations, before, after = _geometry(
+        n, sizes, kernel_size, stride, padding, dilation, ceil_mode
+    )
+    starts = [
+        [numpy.arange(k) * d + i * s - p for i in range((size + p + a - (k - 1) * d - 1) // s + 1)]
+        for size, k, s, d, p, a in zip(sizes, kernel, steps, dilations, before, after)
+    ]
+    return _greatest(input, starts)
+
+
+def adaptive_max_pool(n: int, input: Any, output_size: Any) -> Tuple[Any, Any]:
+    """Greatest element of each cell, and its flat place in the last ``n`` dimensions."""
+    sizes = input.shape[-n:]
+    cells = [
+        [numpy.arange(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+        for size, count in zip(sizes, adaptive_sizes(input, n, output_size))
+    ]
+    return _greatest(input, cells)
+
+
+def adaptive_sizes(input: Any, n: int, output_size: Any) -> List[int]:
+    """How many cells there are; None keeps a dimension's length."""
+    given = each(output_size, n)
+    return [size if count is None else count for size, count in zip(input.shape[-n:], given)]
+
+
+def _greatest(input: Any, windows: List[List[Any]]) -> Tuple[Any, Any]:
+    """Greatest elements, and where; ``windows`` lists each dimension's windows, each by the places that it covers."""
+    n = len(windows)
+    sizes = input.shape[-n:]
+    counts = [len(along) for along in windows]
+    rows: List[Any] = []
+    for chosen in itertools.product(*windows):
+        places = numpy.zeros((1,), numpy.int64)
+        for size, row in zip(sizes, chosen):
+            inside = numpy.where((row >= 0) & (row < size), row, -1)
+            joined = places[:, None] * size + inside
+            places = numpy.where((places[:, None] < 0) | (inside < 0), -1, joined).reshape(-1)
+        rows.append(places)
+    width = max((len(row) for row in rows), default=1)
+    index = numpy.full((len(rows), width), -1, numpy.int64)
+    for number, row in enumerate(rows):
+        index[number, : len(row)] = row
+    flat = input.reshape(*input.shape[:-n], -1)
+    # A window is never empty: of equal elements the first one in it is taken, not the padding.
+    lowest = -numpy.inf if jnp.issubdtype(input.dtype, jnp.floating) else jnp.iinfo(input.dtype).min
+    seen = jnp.where(index >= 0, flat[..., numpy.maximum(index, 0)], lowest)
+    best = jnp.argmax(seen, axis=-1, keepdims=True)
+    values = jnp.take_along_axis(seen, best, -1)[..., 0]
+    where = jnp.take_along_axis(jnp.broadcast_to(index, seen.shape), best, -1)[..., 0]
+    shape = (*input.shape[:-n], *counts)
+    return values.reshape(shape), where.reshape(shape)
+
+
 # Resizing.
+
+
+def _sizes(
+    input: Any, size: Any, scale_factor: Any, recompute: Any
+) -> Tuple[List[int], List[float]]:
+    """Sizes of the result, and the scales by which its places are computed: given ones, or those of the sizes."""
+    n = input.ndim - 2
+    given = input.shape[2:]
+    if size is not None:
+        sizes = each(size, n)
+        return sizes, [count / length for count, length in zip(sizes, given)]
+    factors = [float(factor) for factor in each(scale_factor, n)]
+    sizes = [math.floor(length * factor) for length, factor in zip(given, factors)]
+    if recompute:
+        factors = [count / length for count, length in zip(sizes, given)]
+    return sizes, factors
+
+
+def linear(input: Any, size: Any, scale_factor: Any, align_corners: Any, recompute: Any) -> Any:
+    """``jax.image.scale_and_translate`` by linear interpolation, without antialiasing."""
+    sizes, scales = _sizes(input, size, scale_factor, recompute)
+    if align_corners:
+        given = input.shape[2:]
+        scales = [(c - 1) / (n - 1) if c > 1 and n > 1 else 1.0 for c, n in zip(sizes, given)]
+    shifts = [0.5 - 0.5 * scale if align_corners else 0.0 for scale in scales]
+    return jax.image.scale_and_translate(
+        input,
+        (*input.shape[:2], *sizes),
+        tuple(range(2, input.ndim)),
+        jnp.asarray(scales, input.dtype),
+        jnp.asarray(shifts, input.dtype),
+        "linear",
+        antialias=False,
+    )
+
+
+def nearest(input: Any, size: Any, scale_factor: Any, recompute: Any) -> Any:
+    """PyTorch's ``nearest``, the element at ``floor(i / scale)``; ``jax.image.resize`` has its ``nearest-exact``."""
+    sizes, scales = _sizes(input, size, scale_factor, recompute)
+    result = input
+    for axis, (count, scale) in enumerate(zip(sizes, scales), 2):
+        places = numpy.floor(numpy.arange(count) / scale).astype(numpy.int64)
+        result = jnp.take(result, numpy.minimum(places, input.shape[axis] - 1), axis=axis)
+    return result
 
 
 def resize(input: Any, size: Any, scale_factor: Any, method: str) -> Any:
     """``jax.image.resize`` without antialiasing; sizes by factors are rounded down."""
-    n = input.ndim - 2
-    factors = [] if scale_factor is None else each(scale_factor, n)
-    sizes = (
-        each(size, n)
-        if size is not None
-        else [math.floor(s * f) for s, f in zip(input.shape[2:], factors)]
-    )
+    sizes, _ = _sizes(input, size, scale_factor, None)
     return jax.image.resize(input, (*input.shape[:2], *sizes), method, antialias=False)
