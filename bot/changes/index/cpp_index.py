@@ -21,7 +21,10 @@ from bot.changes.sources.cpp_source import includes, read_cpp, tokenize
 
 HEADERS = frozenset({".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".ipp", ".tpp"})
 MAX_MACRO_DEPTH = 8
+MAX_MACROS: Final = 500  # that one definition uses, directly or through other macros
 MAX_FILES_OF_A_WORD: Final = 2000  # of the files that name a symbol, so many are parsed
+MAX_NAMING: Final = 5000  # of the definitions that name a symbol, so many are looked at
+MAX_NAMING_IN_ALL: Final = 2_000_000  # definitions looked at for all symbols of one tree together
 MANY_DEFINITIONS: Final = 500  # in one file, beyond which its words are kept in a table
 MAX_KEPT: Final = 8192  # macros, and definitions with their macros, that are remembered
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]+")
@@ -40,6 +43,9 @@ class CppIndex:
         self.macro = lru_cache(maxsize=MAX_KEPT)(self._macro)
         self._mentions = lru_cache(maxsize=64)(self._read_mentions)
         self.closure = lru_cache(maxsize=MAX_KEPT)(self._closure)
+        self.functions_of = lru_cache(maxsize=MAX_KEPT)(self._functions_of)
+        self._macros_of = lru_cache(maxsize=256)(self._read_macros)
+        self._looked_at = 0
 
     def definitions(self, path: str) -> tuple[Definition, ...]:
         """The definitions of a file; none when it has no text."""
@@ -102,11 +108,7 @@ class CppIndex:
 
         With the ``changed`` definition, one of several overloads, only those that may call just that overload.
         """
-        named = [
-            definition
-            for file in self._few(name, self._in_scope(name, path))
-            for definition in self._using(file, name)
-        ]
+        named = list(self._naming(name, self._in_scope(name, path)))
         if changed is not None:
             named = users_of_overload(changed, name, named)
         for definition in named:
@@ -116,8 +118,30 @@ class CppIndex:
 
     def naming(self, word: str, paths: tuple[str, ...]) -> Iterator[Definition]:
         """Every definition in the given files that names a word (in code or in a string)."""
-        for file in self._few(word, self.tree.candidates(word, paths)):
-            yield from self._using(file, word)
+        yield from self._naming(word, self.tree.candidates(word, paths))
+
+    def _naming(self, word: str, files: tuple[str, ...]) -> Iterator[Definition]:
+        """The definitions of some files that name a word: the first ones, with a note, when there are too many."""
+        count = 0
+        for file in self._few(word, files):
+            for definition in self._using(file, word):
+                if count == MAX_NAMING:
+                    self.note(
+                        f"{word} is named in more than {MAX_NAMING} C++ definitions; the first were looked at"
+                    )
+                    return
+                if self._looked_at >= MAX_NAMING_IN_ALL:
+                    self.note(
+                        f"more than {MAX_NAMING_IN_ALL} uses of names in C++: {word} and what comes after is not followed"
+                    )
+                    return
+                count += 1
+                self._looked_at += 1
+                yield definition
+
+    def _functions_of(self, path: str) -> frozenset[str]:
+        """The names of the functions that a file defines."""
+        return frozenset(d.name for d in self.definitions(path) if d.kind == "function")
 
     def _using(self, file: str, word: str) -> tuple[Definition, ...]:
         """The definitions of a file that name a word. A table of the words, where so many would be walked so often."""
@@ -144,11 +168,18 @@ class CppIndex:
     def _macro(self, name: str, path: str) -> Definition | None:
         """The macro that a name means in a file: its own, else one of a header that it includes."""
         for file in self._defining(name, path):
-            if re.search(rf"#\s*define\s+{re.escape(name)}\b", self.tree.text(file) or ""):
-                for definition in self.definitions(file):
-                    if definition.kind == "macro" and definition.name == name:
-                        return definition
+            found = self._macros_of(file).get(name)
+            if found is not None:
+                return found
         return None
+
+    def _read_macros(self, path: str) -> dict[str, Definition]:
+        """The macros of a file by name, of several the first."""
+        found: dict[str, Definition] = {}
+        for definition in self.definitions(path):
+            if definition.kind == "macro":
+                found.setdefault(definition.name, definition)
+        return found
 
     def _defining(self, name: str, path: str) -> tuple[str, ...]:
         """The files that may define a macro which a file sees, nearest first."""
@@ -175,6 +206,11 @@ class CppIndex:
                 macro = self.macro(name, piece.file)
                 if macro is not None and depth >= MAX_MACRO_DEPTH:
                     self.note(f"{macro.place}: a macro nested so deep is not followed")
+                elif macro is not None and len(found) > MAX_MACROS:
+                    self.note(
+                        f"{definition.place}: more than {MAX_MACROS} macros stand behind it; the first were read"
+                    )
+                    return tuple(found)
                 elif macro is not None:
                     found.append(macro)
                     queue.append((macro, depth + 1))

@@ -7,7 +7,7 @@ another number of arguments, or a variable that is declared as a pointer to anot
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, cast
@@ -39,6 +39,15 @@ _QUALIFIERS: Final = frozenset(
 
 MAX_OVERLOADS: Final = 256
 """Of more definitions of one name none is ruled out: each is compared with each other."""
+
+MAX_READ: Final = 200_000
+"""Tokens of the calls by one name in one definition. Those beyond it may be of any overload."""
+
+MAX_ANGLES: Final = 500
+"""Tokens of a list of template arguments; a longer one is not told from comparisons."""
+
+MAX_SEARCHED: Final = 100_000
+"""Characters of a definition in which variables' declarations are looked for."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,11 @@ def may_call(user: Definition, name: str, called: Signature) -> bool:
     return any(_matches(call, called, user.code) for call in _calls(code, name))
 
 
-def _matches(arguments: list[list[str]] | None, called: Signature, code: str) -> bool:
+Call = tuple[tuple[str, ...], ...] | None
+"""The arguments of a call, each as its tokens; None for what is no call."""
+
+
+def _matches(arguments: Call, called: Signature, code: str) -> bool:
     if arguments is None:
         return True
     count = len(arguments)
@@ -122,9 +135,12 @@ def _matches(arguments: list[list[str]] | None, called: Signature, code: str) ->
     return True
 
 
-def _calls(code: str, name: str) -> Iterator[list[list[str]] | None]:
+@lru_cache(maxsize=512)
+def _calls(code: str, name: str) -> tuple[Call, ...]:
     """The arguments of each call by a name; None where the name stands for something else than a call."""
+    found: list[Call] = []
     values = token_list(code).values
+    left = MAX_READ
     for place, value in enumerate(values):
         if value != name:
             continue
@@ -132,10 +148,16 @@ def _calls(code: str, name: str) -> Iterator[list[list[str]] | None]:
         if following < len(values) and values[following] == "<":
             following = _after_angles(values, following)
         if following >= len(values) or values[following] != "(":
-            yield None
+            found.append(None)
             continue
-        passed = values[following + 1 : _closing(values, following)]
-        yield None if _is_pack(passed) or "__VA_ARGS__" in passed else _arguments(passed)
+        end = _closing(values, following, left)
+        left -= end - following
+        if left <= 0:
+            return (*found, None)
+        passed = values[following + 1 : end]
+        packed = _is_pack(passed) or "__VA_ARGS__" in passed
+        found.append(None if packed else tuple(map(tuple, _arguments(passed))))
+    return tuple(found)
 
 
 def _is_pack(values: list[str]) -> bool:
@@ -144,7 +166,7 @@ def _is_pack(values: list[str]) -> bool:
 
 def _after_angles(values: Sequence[str], place: int) -> int:
     depth = 0
-    for following in range(place, len(values)):
+    for following in range(place, min(len(values), place + MAX_ANGLES)):
         depth += (values[following] == "<") - (values[following] == ">")
         if depth == 0:
             return following + 1
@@ -153,13 +175,14 @@ def _after_angles(values: Sequence[str], place: int) -> int:
     return place
 
 
-def _closing(values: Sequence[str], place: int) -> int:
+def _closing(values: Sequence[str], place: int, limit: int) -> int:
     depth = 0
-    for following in range(place, len(values)):
+    last = min(len(values), place + limit)
+    for following in range(place, last):
         depth += (values[following] in _OPEN) - (values[following] in _CLOSE)
         if depth == 0:
             return following
-    return len(values)
+    return last
 
 
 def _arguments(values: Sequence[str]) -> list[list[str]]:
@@ -182,7 +205,7 @@ def _arguments(values: Sequence[str]) -> list[list[str]]:
 def _is_type_list(values: Sequence[str], place: int) -> bool:
     """Whether a ``<`` opens template arguments: its ``>`` comes before anything that no type holds."""
     depth = 0
-    for following in range(place, len(values)):
+    for following in range(place, min(len(values), place + MAX_ANGLES)):
         value = values[following]
         depth += (value == "<") - (value == ">")
         if depth == 0:
@@ -201,9 +224,10 @@ def _pointed(parameter: Sequence[str]) -> str:
     return _SAME.get(plain[0], plain[0])
 
 
+@lru_cache(maxsize=4096)
 def _declared_pointer(name: str, code: str) -> str:
     """What a variable points to, when all that the code declares by the name are pointers to one arithmetic type."""
-    if not name.isidentifier():
+    if not name.isidentifier() or len(code) > MAX_SEARCHED:
         return ""
     found = re.findall(
         rf"\b(\w+) (?:const )?\* (?:const |(?:__)?restrict(?:__)? |RESTRICT )*{name} [,)=;]", code

@@ -14,6 +14,9 @@ from bot.changes.definition import Definition
 MAX_NODES = 1_000_000
 """Nodes with every alias written out: a few lines of aliases of aliases stand for more than any memory holds."""
 
+MAX_MARKS = 250_000
+"""Lines, colons, commas and brackets; PyTorch 2.13's native_functions.yaml, the longest list known, has 40,586."""
+
 NODE_CHARACTERS = 64
 """A long text counts as one more node for each so many characters."""
 
@@ -35,6 +38,8 @@ def read_entries(text: str) -> tuple[Entry, ...] | None:
     Of several documents each must be a list. A key that is written twice keeps both values, the second as ``key#2``.
     What ``<<`` merges is there under its own keys.
     """
+    if sum(map(text.count, "\n\r:,[{")) > MAX_MARKS:
+        return None
     try:
         roots = cast("list[Any]", list(yaml.compose_all(text, _LOADER)))
         if not all(isinstance(root, yaml.SequenceNode) for root in roots):

@@ -10,10 +10,17 @@ from typing import Final
 
 from bot.changes.definition import Definition
 from bot.changes.frameworks.paddle.tables import Names, paddle_tables
+from bot.changes.index.tree import Note
 
 MAX_DEPTH: Final = 8
 MAX_TOKENS: Final = 20_000
-"""Beyond this a macro is a generator, not a registration. As many macros are replaced for one call."""
+"""Beyond this a macro is a generator, not a registration."""
+
+MAX_WRITTEN: Final = 200_000
+"""Tokens of arguments and bodies that are written for one call, those that come to nothing included."""
+
+MAX_WRITTEN_IN_ALL: Final = 20_000_000
+"""The same for all calls of a tree together."""
 
 MAX_KEPT: Final = 4096
 """Calls whose written-out form is remembered."""
@@ -72,14 +79,24 @@ def list_rows(macro: Definition) -> tuple[str, ...]:
 class MacroCalls:
     """Calls written out; the registering macros of Paddle itself are left as they are."""
 
-    def __init__(self, find: FindMacro) -> None:
+    def __init__(self, find: FindMacro, note: Note) -> None:
         self._find = find
+        self._note = note
+        self._left_in_all = MAX_WRITTEN_IN_ALL
+        self._left = 0
+        self._cut = False
         self._registrars = paddle_tables().names_of
         self.written_out = lru_cache(maxsize=MAX_KEPT)(self._written_out)
 
     def _written_out(self, code: str, path: str) -> WrittenOut:
         tokens: list[str] = _TOKEN.findall(without_condition(code))
-        text = " ".join(self._expand(tokens, path, 0, iter(range(MAX_TOKENS))))
+        self._left = allowed = min(MAX_WRITTEN, self._left_in_all)
+        self._cut = False
+        text = " ".join(self._expand(tokens, path, 0))
+        self._left_in_all -= allowed - max(self._left, 0)
+        if self._cut:
+            name = next((token for token in tokens if _MACRO_NAME.fullmatch(token)), "a macro")
+            self._note(f"{path}: {name} is too long or nested too deep to be written out whole")
         registered = dict.fromkeys(self._registered(_TOKEN.findall(text)))
         defined = dict.fromkeys((*_FUNCTION.findall(text), *_CLASS.findall(text)))
         return WrittenOut(tuple(registered), tuple(defined))
@@ -99,15 +116,16 @@ class MacroCalls:
                 )
                 yield Registered(names, written, subjects)
 
-    def _expand(self, tokens: list[str], path: str, depth: int, left: Iterator[int]) -> list[str]:
-        """Tokens with their macros replaced, while ``left`` has an item for each: macros that write nothing end too."""
+    def _expand(self, tokens: list[str], path: str, depth: int) -> list[str]:
+        """Tokens with their macros replaced, as long as there are any left to write: macros that write nothing end too."""
         found: list[str] = []
         position = 0
         while position < len(tokens):
             token = tokens[position]
             position += 1
-            macro = self._macro(token, path) if depth < MAX_DEPTH else None
-            if macro is None:
+            macro = self._macro(token, path)
+            if macro is None or depth >= MAX_DEPTH:
+                self._cut = self._cut or macro is not None
                 found.append(token)
                 continue
             parameters, body = macro
@@ -117,12 +135,13 @@ class MacroCalls:
                     found.append(token)
                     continue
                 arguments, position = _arguments(tokens, position)
-            if next(left, None) is None:
+            if self._left <= 0 or len(found) > MAX_TOKENS:
+                self._cut = True
                 break
             replaced = _substituted(parameters or [], arguments, body)
-            found += self._expand(replaced, path, depth + 1, left)
-            if len(found) > MAX_TOKENS:
-                break
+            self._left -= 1 + len(replaced) + sum(map(len, arguments))
+            self._cut = self._cut or len(replaced) > MAX_TOKENS
+            found += self._expand(replaced, path, depth + 1)
         return found
 
     def _macro(self, name: str, path: str) -> tuple[list[str] | None, list[str]] | None:

@@ -56,7 +56,7 @@ class PaddleReader:
             and not re.search(r"(^|/)test_[^/]*$|_test\.\w+$", path)
         )
         self.cpp = CppIndex(tree, sources, note)
-        self.calls = MacroCalls(self.cpp.macro)
+        self.calls = MacroCalls(self.cpp.macro, note)
         self.declared = PaddleDeclared(tree)
 
     # Where a walk begins

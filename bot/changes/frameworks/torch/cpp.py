@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from bot.changes import graph
 from bot.changes.definition import Definition
 from bot.changes.frameworks.torch.declared import TorchDeclared, backends
-from bot.changes.frameworks.torch.macros import expanded
+from bot.changes.frameworks.torch.macros import Expansions
 from bot.changes.frameworks.torch.overloads import Overload, may_call, overload, overloads
 from bot.changes.graph import Edge, Node
 from bot.changes.index.cpp_index import CppIndex
@@ -20,6 +21,7 @@ HEADERS: Final = (".h", ".hpp", ".cuh", ".inl")
 FEW_USERS: Final = 8  # users of a helper up to which it is narrowed to them
 FEW_FILES: Final = 2  # files that use a header's helper, up to which it is narrowed to them
 FEW_KERNEL_USERS: Final = 3  # other functions that call a kernel by its own name
+MAX_OVERLOADS: Final = 256  # of one name in one file that a call is compared with
 FEW_DERIVED: Final = 8  # forward functions whose formulas use a helper
 
 _IMPL: Final = re.compile(r"\bTORCH_IMPL_FUNC \( (\w+) \)")
@@ -39,6 +41,7 @@ _LIBRARY_NAME: Final = re.compile(r"\b\w+::\w+(?:\.\w+)?")
 _NAMED: Final = re.compile(r'"([\w.:]+)"')
 _PYTHON_C: Final = re.compile(r"\bTHPVariable_(\w+)$")
 _MACRO_CALL: Final = re.compile(r"\b[A-Z][A-Z0-9_]+ \(")
+_FUNCTION_NAME: Final = re.compile(r"\b(\w+) [<(]")
 _TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*+"?')
 
 
@@ -59,6 +62,10 @@ class TorchCpp:
         self.cpp = cpp
         self.declared = declared
         self.note = note
+        self.expansions = Expansions(cpp, note)
+        self.overloads = lru_cache(maxsize=256)(self._overloads)
+        self._named = lru_cache(maxsize=8)(self._find_named)
+        self._made = lru_cache(maxsize=8)(self._find_made)
 
     @cached_property
     def native_paths(self) -> tuple[str, ...]:
@@ -175,7 +182,7 @@ class TorchCpp:
 
     def _of_statement(self, definition: Definition) -> Iterator[Edge]:
         """A registration, a row of one, a call of a macro that defines something, or a variable."""
-        code = expanded(self.cpp, definition)
+        code = self.expansions.expanded(definition)
         place = definition.place
         for kernel in dict.fromkeys(_IMPL.findall(code)):
             for base in self.declared.served(kernel):
@@ -297,27 +304,43 @@ class TorchCpp:
         if definition.kind != "function":
             return True
         meant = overload(definition)
-        others = self._overloads(definition)
+        others = self.overloads(definition)
         return meant is None or not others or may_call(code, name, meant, others)
 
     def _own(self, user: Definition, name: str) -> bool:
         """Whether a source has a function of that name itself, and its unqualified calls mean that one."""
         if user.file.endswith(HEADERS) or re.search(rf":: {name}\b", user.code):
             return False
-        return any(d.name == name and d.kind == "function" for d in self.cpp.definitions(user.file))
+        return name in self.cpp.functions_of(user.file)
 
     def _overloads(self, definition: Definition) -> tuple[Overload, ...]:
         """The other functions of a name in its file, those that macros make included."""
         name = definition.name.rpartition("::")[2]
         found: list[Overload] = []
-        for other in self.cpp.definitions(definition.file):
-            if other.kind == "function" and other.name == definition.name:
-                found += (
-                    [] if other.code == definition.code else list(overloads(other.code, name))[:1]
-                )
-            elif other.kind == "statement" and _MACRO_CALL.match(other.code):
-                found += overloads(expanded(self.cpp, other), name)
+        for other in self._named(definition.file).get(definition.name, ())[:MAX_OVERLOADS]:
+            if other.code != definition.code:
+                found += list(overloads(other.code, name))[:1]
+        for code in self._made(definition.file).get(name, ())[:MAX_OVERLOADS]:
+            found += overloads(code, name)
         return tuple(found)
+
+    def _find_named(self, path: str) -> dict[str, tuple[Definition, ...]]:
+        """The functions of a file by name."""
+        found: defaultdict[str, list[Definition]] = defaultdict(list)
+        for definition in self.cpp.definitions(path):
+            if definition.kind == "function":
+                found[definition.name].append(definition)
+        return {name: tuple(functions) for name, functions in found.items()}
+
+    def _find_made(self, path: str) -> dict[str, tuple[str, ...]]:
+        """What the macro calls of a file come to, by the names in it that may be functions."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for statement in self.cpp.definitions(path):
+            if statement.kind == "statement" and _MACRO_CALL.match(statement.code):
+                code = self.expansions.expanded(statement)
+                for name in dict.fromkeys(_FUNCTION_NAME.findall(code)):
+                    found[name].append(code)
+        return {name: tuple(codes) for name, codes in found.items()}
 
 
 def stubs(code: str) -> Iterator[str]:

@@ -10,7 +10,11 @@ from typing import Final
 from bot.changes.definition import Definition
 from bot.changes.frameworks.torch.macros import closing, split_arguments
 
+MAX_READ: Final = 200_000
+"""Characters of the calls and heads of one name in one piece of code. Of those beyond it nothing is ruled out."""
+
 _WORD: Final = re.compile(r"[A-Za-z_]\w+")
+_BODY: Final = re.compile(r" (?:const |noexcept )*\{")
 
 
 @dataclass(frozen=True)
@@ -31,13 +35,18 @@ def overload(definition: Definition) -> Overload | None:
 
 def overloads(code: str, name: str) -> Iterator[Overload]:
     """The parameters of every function of a name that the code defines; calls have no body behind them."""
+    left = MAX_READ
     for match in re.finditer(rf"\b{re.escape(name)} (?:< [^(]{{0,400}} > )?\(", code):
-        if re.match(r"^ (?:const |noexcept )*\{", code[closing(code, match.end()) :][:40]):
-            yield _parameters(code, match.end())
+        end = closing(code, match.end(), left)
+        left -= end - match.end()
+        if left <= 0:
+            return
+        if _BODY.match(code, end, end + 40):
+            yield _parameters(code[match.end() : end])
 
 
-def _parameters(code: str, start: int) -> Overload:
-    parameters = [p for p in split_arguments(code, start) if p not in ("", "void")]
+def _parameters(head: str) -> Overload:
+    parameters = [p for p in split_arguments(head, 0) if p not in ("", "void")]
     types: set[str] = set()
     for parameter in parameters:
         words = _WORD.findall(parameter.partition(" = ")[0])
@@ -54,9 +63,14 @@ def may_call(code: str, name: str, meant: Overload, others: tuple[Overload, ...]
     another overload's types. A mention that is no call (a function's address) means any of them.
     """
     said = False
+    left = MAX_READ
     for match in re.finditer(rf"\b{re.escape(name)} (?:< [^(;]{{0,400}} > )?\(", code):
         said = True
-        arguments = [a for a in split_arguments(code, match.end()) if a]
+        end = closing(code, match.end(), left)
+        left -= end - match.end()
+        if left <= 0:
+            return True
+        arguments = [a for a in split_arguments(code, match.end(), end) if a]
         if len(arguments) > meant.most:
             continue
         words = set(_WORD.findall(" ".join(arguments)))
