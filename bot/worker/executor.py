@@ -1,7 +1,6 @@
 """Runs one program and says what came of it: the header and payload of an ``outcome`` frame.
 
-``bot/targets/outcome.py`` documents the outcome; ``bot/programs/program.py`` the program. The header is built by hand
-because it is on the path of every program, but is byte for byte what ``protocol.encode_header`` would give.
+``bot/targets/outcome.py`` documents the outcome; ``bot/programs/program.py`` the program.
 """
 
 from __future__ import annotations
@@ -9,19 +8,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from json.encoder import encode_basestring_ascii as quote
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import values
 from compile_limit import within
 from framework import Framework, RefusedError, UnsupportedError
+from outcome_record import OutcomeRecord
 from program_blob import Path, Place, is_whole, output_references, split
 from program_function import backward_of, first_compiled, forget, last_writing, program_function
 
 MAX_MESSAGE = 2000
-MAX_VALUES = 10_000
-MAX_TENSORS = 50_000
-MAX_PAYLOAD_BYTES = 1 << 29
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 _OBJECT_ID = re.compile(r"\bid=\d{6,}")
 
@@ -69,20 +65,11 @@ class _StopError(Exception):
     """The program stopped early; the run already holds its status."""
 
 
-class _Run:
+class _Run(OutcomeRecord):
     """One program's run: what its names stand for, and what was observed so far."""
 
     def __init__(self, framework: Framework) -> None:
-        self.framework = framework
-        self.status = "ok"
-        self.phase = "build"
-        self.call: Optional[int] = None
-        self.error: Optional[Tuple[str, str]] = None
-        self.rows: List[str] = []
-        self.values: List[List[Any]] = []
-        self.absent: List[str] = []
-        self.payload: List[bytes] = []
-        self.payload_bytes = 0
+        super().__init__(framework)
         self.environment: Dict[str, Any] = {}
         self.bases: List[Any] = []
         self.outputs_begun = False
@@ -314,27 +301,6 @@ class _Run:
 
     # What is observed.
 
-    def observe(self, role: str, name: str, path: Tuple[int, ...], tensor: Any) -> None:
-        if len(self.rows) >= MAX_TENSORS:
-            raise UnsupportedError("more than %d tensors as results" % MAX_TENSORS)
-        dtype, shape, data = self.framework.read(tensor)
-        self.payload_bytes += len(data)
-        if self.payload_bytes > MAX_PAYLOAD_BYTES:
-            raise UnsupportedError("more than %d bytes of results" % MAX_PAYLOAD_BYTES)
-        self.rows.append(
-            '["%s",%s,[%s],"%s",[%s]]'
-            % (role, quote(name), ",".join(map(str, path)), dtype, ",".join(map(str, shape)))
-        )
-        self.payload.append(data)
-
-    def observe_leaf(self, role: str, name: str, path: Tuple[int, ...], leaf: Any) -> None:
-        if self.framework.is_tensor(leaf):
-            self.observe(role, name, path, leaf)
-        elif not self.framework.is_module(leaf):
-            if len(self.values) >= MAX_VALUES:
-                raise UnsupportedError("more than %d plain values as results" % MAX_VALUES)
-            self.values.append([role, name, list(path), values.encode(leaf, self.framework)])
-
     def guarded(self, action: Callable[[], None], name: str) -> None:
         """Do what may run deferred work of the framework; it may fail like the call itself."""
         try:
@@ -433,26 +399,3 @@ class _Run:
             for role, key, tensor in self.framework.module_state(module):
                 if self.framework.read(tensor)[2] != known.get(key):
                     self.observe(role, "%s.%s" % (name, key), (), tensor)
-
-    def header(self, program_id: int) -> bytes:
-        """The outcome frame's canonical header."""
-        error = "null"
-        if self.error is not None:
-            error = '{"message":%s,"type":%s}' % (quote(self.error[1]), quote(self.error[0]))
-        observed = "[]"
-        if self.values:
-            observed = json.dumps(self.values, sort_keys=True, separators=(",", ":"))
-        return (
-            '{"absent":[%s],"call":%s,"error":%s,"id":%d,"phase":"%s","status":"%s","tensors":[%s],'
-            '"type":"outcome","values":%s}'
-            % (
-                ",".join(map(quote, self.absent)),
-                "null" if self.call is None else self.call,
-                error,
-                program_id,
-                self.phase,
-                self.status,
-                ",".join(self.rows),
-                observed,
-            )
-        ).encode("ascii")
