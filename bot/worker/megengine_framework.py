@@ -16,6 +16,7 @@ import numpy
 os.environ.setdefault("MGE_LOGGING_LEVEL", "ERROR")
 
 import megengine
+import megengine.module
 import megengine_ops
 from framework import Backward, StartError, UnsupportedError
 from mapped_framework import MappedFramework
@@ -77,7 +78,12 @@ class MegengineFramework(MappedFramework):
         megengine.config.deterministic_kernel = True
         self._manager: Optional[Any] = None
         self._leaves: List[Any] = []
-        namespace = {"megengine": megengine, "F": megengine.functional, "ops": megengine_ops}
+        namespace = {
+            "megengine": megengine,
+            "F": megengine.functional,
+            "M": megengine.module,
+            "ops": megengine_ops,
+        }
         super().__init__(hello, DTYPES, namespace)
         self.compiles = "trace" in self.options
         self._traced: Optional[_Traced] = None
@@ -196,6 +202,28 @@ class MegengineFramework(MappedFramework):
     def gradient(self, leaf: Any) -> Optional[Any]:
         """The gradient that backward left on a leaf."""
         return leaf.grad if self._traced is None else self._traced.found.get(id(leaf))
+
+    # Modules.
+
+    def is_module(self, value: Any) -> bool:
+        """Whether it is a megengine.module.Module."""
+        return isinstance(value, megengine.module.Module)
+
+    def own_state(self, module: Any) -> List[Tuple[str, str, Any]]:
+        """Parameters, then buffers, by MegEngine's own names."""
+        parameters = [("parameter", name, tensor) for name, tensor in module.named_parameters()]
+        return parameters + [("buffer", name, tensor) for name, tensor in module.named_buffers()]
+
+    def put_state(self, module: Any, name: str, tensor: Any) -> None:
+        """Put values into the module's own tensor; a parameter's gradient is wanted from then on."""
+        role, target = {key: (role, own) for role, key, own in self.own_state(module)}[name]
+        target.set_value(tensor)
+        if role == "parameter":
+            self.require_grad(target)
+
+    def reshaped(self, tensor: Any, shape: Sequence[int]) -> Any:
+        """A copy with another shape."""
+        return megengine.functional.reshape(tensor, tuple(shape))
 
     # Errors.
 

@@ -184,3 +184,46 @@ def test_programs_after_an_error_run(megengine: WorkerClient) -> None:
     failed, fine = megengine.run(bad, good)
     assert failed.status == "exception"
     assert arrays(fine)["gradient x0"].tolist() == [3]
+
+
+def test_modules_speak_pytorchs_names_and_layout(megengine: WorkerClient) -> None:
+    linear = ProgramBuilder("nn.Linear")
+    x = linear.tensor("x", np.array([[1, 2]], F32))
+    state = {"weight": np.array([[3, 4], [5, 6], [7, 8]], F32), "bias": np.ones(3, F32)}
+    module = linear.module("nn.Linear", 2, 3, state=state)
+    y = linear.call("nn.Module.__call__", module, x, result="y")
+    linear.output(y)
+    linear.backward(y, np.array([[1, 0, 2]], F32))
+    conv = ProgramBuilder("nn.Conv2d")
+    x = conv.tensor("x", np.array([[[[2]], [[3]]]], F32))
+    state = {"weight": np.array([[[[5]]], [[[7]]]], F32), "bias": np.array([1, 2], F32)}
+    module = conv.module("nn.Conv2d", 2, 2, 1, groups=2, state=state)
+    y = conv.call("nn.Module.__call__", module, x, result="y")
+    conv.output(y)
+    conv.backward(y, np.array([[[[1]], [[1]]]], F32))
+    first, second = map(arrays, megengine.run(linear.blob(), conv.blob()))
+    assert first["output y"].tolist() == [[12, 18, 24]]
+    assert first["gradient r0.weight"].tolist() == [[1, 2], [0, 0], [2, 4]]
+    assert first["gradient r0.bias"].tolist() == [1, 0, 2]
+    assert second["output y"].tolist() == [[[[11]], [[23]]]]
+    assert second["gradient r0.weight"].tolist() == [[[[2]]], [[[3]]]]
+    assert second["gradient r0.bias"].tolist() == [1, 1]
+
+
+def test_a_batch_norm_module_keeps_the_batchs_share(megengine: WorkerClient) -> None:
+    builder = ProgramBuilder("nn.BatchNorm1d")
+    x = builder.tensor("x", np.array([[1], [3]], F32))
+    state = {
+        "weight": np.array([2], F32),
+        "bias": np.array([0.5], F32),
+        "running_mean": np.array([10], F32),
+        "running_var": np.array([1], F32),
+        "num_batches_tracked": np.array(0),
+    }
+    module = builder.module("nn.BatchNorm1d", 1, state=state, momentum=0.25)
+    builder.output(builder.call("nn.Module.__call__", module, x, result="y"))
+    (outcome,) = megengine.run(builder.blob())
+    found = arrays(outcome)
+    # The batch has the mean 2 and the variance 1; 1e-5 stands beside that.
+    assert found["output y"].ravel() == pytest.approx([-1.5, 2.5], rel=1e-5)
+    assert found["buffer r0.running_mean"].tolist() == [0.75 * 10 + 0.25 * 2]
