@@ -46,7 +46,7 @@ _LACKS = re.compile(
     r"\(Unimplemented\)|is not registered|NotImplementedError|not (yet )?(implemented|supported)|"
     r"[Tt]he data type of .* must be|dtype of .* must be|only supports? |does not support|"
     r"unexpected keyword argument|positional arguments? but|missing \d+ required|"
-    r"got multiple values for argument|\(position \d+\) must be|Type promotion only support|"
+    r"got multiple values for argument|'Tensor' object has no attribute|\(position \d+\) must be|Type promotion only support|"
     # Paddle keeps an in-place op's input for backward, and says that it is gone: no gradient through this op in place.
     r"used in gradient computation has been modified by an inplace operation"
 )
@@ -62,7 +62,9 @@ _LACKS_RANK = re.compile(
     # No broadcasting, no uneven parts, no negative padding, no empty tensor.
     r"must have the same dimension size|is not equal to the Input\(Other\)|'shape' of Input\(X\) should be equal|"
     r"must be evenly divisible|'paddings' should >= 0|dims of Input\(X\) should be greater than 0|"
-    r"should be larger than 0, but received num"
+    r"should be larger than 0, but received num|"
+    # Arguments for which PyTorch's result is NaN.
+    r"input argument [xy] must be greater than or equal to 0"
 )
 _LACKS_WHILE_TRACED = re.compile(
     # What stands for a tensor has no values yet, and is written to by no op.
