@@ -96,7 +96,9 @@ class MindSporeFramework(MappedFramework):
     def from_numpy(self, array: Any, dtype: str) -> Any:
         """A new tensor of the array's elements; bfloat16 from float32 values that it holds exactly."""
         if dtype == "bfloat16":
-            bits = numpy.left_shift(array.astype(numpy.uint32), numpy.uint32(16))
+            # MindSpore gives NumPy a dtype of this name, by which the array may come.
+            bits = array.view(numpy.uint16).astype(numpy.uint32)
+            bits = numpy.left_shift(bits, numpy.uint32(16))
             wide = numpy.asarray(bits, numpy.uint32).view(numpy.float32)
             return mindspore.Tensor(wide).astype(mindspore.bfloat16)
         return mindspore.Tensor(array, DTYPES[dtype])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from worker_client import WorkerClient
@@ -138,6 +139,18 @@ def test_dtypes_come_back_as_they_are(mindspore: WorkerClient) -> None:
         x = np.array([[1, 0, 1]], dtype)
         found = result(run(mindspore, "t", x))
         assert (found.dtype, found.tolist()) == (np.dtype(dtype), x.T.tolist())
+
+
+def test_bfloat16_and_its_gradient(mindspore: WorkerClient) -> None:
+    builder = ProgramBuilder("Tensor.bfloat16")
+    x = builder.tensor("x", np.array([1, 2, 3], F32), requires_grad=True)
+    result = builder.call("Tensor.bfloat16", x, result="r")
+    builder.output(result)
+    builder.backward(result, np.array([-2.25, 1, 0.5], ml_dtypes.bfloat16))
+    (outcome,) = mindspore.run(builder.blob())
+    found = arrays(outcome)
+    assert found["output r"].astype(F32).tolist() == [1, 2, 3]
+    assert found["gradient x"].tolist() == [-2.25, 1, 0.5]
 
 
 def test_shapes_without_elements_or_axes(mindspore: WorkerClient) -> None:
