@@ -36,7 +36,8 @@ _LACKS = re.compile(
     r"unsupported (numpy )?dtype|[Uu]nsupported|not (yet )?(implemented|supported)|NotImplemented|"
     r"unexpected keyword argument|positional arguments? but|missing \d+ required|"
     r"requires 2 bool tensors|[Uu]nhandled dtype|dtype mismatch|bad dtype|invalid dtype|"
-    # A shape of no dimensions: "only ndim > 0".
+    # A number of dimensions that a layer does not take: samples without a batch, none at all.
+    r"input dimension of conv1d should be|filter\.ndim == img_ndim|src\.ndim >= 5|data\.ndim == 4|"
     r"ret\.ndim > 0|out of bounds for tensor of dimension 0"
 )
 _BACKTRACE = re.compile(r"\s*\n\s*backtrace:.*", re.S)
