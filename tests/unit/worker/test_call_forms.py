@@ -44,6 +44,17 @@ CASES: list[tuple[list[str], list[Any], dict[str, Any], Any]] = [
     ([GUARD, FALLBACK], [FLOAT, 3], {}, [["float", 3], {}]),
     ([GUARD, FALLBACK], [FLOAT, -3], {}, [["float", "negative", -3], {}]),
     ([GUARD], [FLOAT, -3], {}, {"unsupported": "op: not with its condition does not hold"}),
+    # What says that it lacks something gives way to the next one that takes the arguments.
+    (["(x) -> root.lacks(x)", "(x) -> root.call(x)"], [FLOAT], {}, [["float"], {}]),
+    (
+        ["(x) -> root.lacks(x)", "(x:Int) -> root.call(x)"],
+        [FLOAT],
+        {},
+        {"unsupported": "op: not with no kernel of float; x=Tensor"},
+    ),
+    # A function in C may import; a form may not.
+    (["(x:str) -> root.strptime(x, '%Y')[0]"], ["2024"], {}, 2024),
+    (["(x:str) -> __import__(x)"], ["os"], {}, {"absent": "no __import__"}),
     # Kinds of tensors.
     (["(x:Float) -> root.call(x)"], [INT], {}, {"unsupported": "op: not with x=Tensor"}),
     (["(x:Real) -> root.call(x)"], [INT], {}, [["int"], {}]),
