@@ -68,6 +68,11 @@ def raises(input: Any, exponent: Any) -> bool:
     )
 
 
+def conj(input: Any) -> Any:
+    """The conjugate; of a bool the bool, which NumPy's function turns into an int8."""
+    return numpy.conj(input) if input.dtype.kind == "c" else numpy.copy(input)
+
+
 def summed(input: Any, dtype: Any = None) -> Any:
     """The dtype of a sum or product: integers and bools are summed as int64."""
     return dtype or (input.dtype if input.dtype.kind in "fc" else numpy.dtype("int64"))
@@ -134,9 +139,12 @@ def expanded(input: Any, sizes: Sequence[int]) -> Any:
 
 def summed_to(input: Any, shape: Sequence[int]) -> Any:
     """The sum over what broadcasting ``shape`` to the input's shape would repeat."""
+    if input.shape == tuple(shape):
+        return input
     extra = input.ndim - len(shape)
     kept = tuple(i + extra for i, n in enumerate(shape) if n == 1 and input.shape[i + extra] != 1)
-    return numpy.sum(input, axis=(*range(extra), *kept), keepdims=True).reshape(shape)
+    axis = (*range(extra), *kept)
+    return numpy.sum(input, axis=axis, keepdims=True, dtype=summed(input)).reshape(shape)
 
 
 def diag_embed(input: Any, offset: int, dim1: int, dim2: int) -> Any:
