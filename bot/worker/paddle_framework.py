@@ -270,6 +270,10 @@ class PaddleFramework(MappedFramework):
             raise UnsupportedError("an in-place result of another shape or dtype")
         if target.is_leaf and not target.stop_gradient:
             raise UnsupportedError("paddle.assign does not refuse a leaf that wants a gradient")
+        if result.stop_gradient and not target.stop_gradient:
+            raise UnsupportedError(
+                "paddle.assign of what has no gradient keeps the target's old one"
+            )
         return paddle.assign(result, target)
 
     def backward(self, outputs: List[Any], gradients: List[Any]) -> None:
