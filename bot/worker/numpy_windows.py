@@ -41,17 +41,23 @@ def windows(
 def pad(
     input: Any, pads: Sequence[int], mode: str = "constant", value: Optional[float] = None
 ) -> Any:
-    """PyTorch's order of pads, the last dimension first; negative ones cut, before the others are added."""
+    """PyTorch's order of pads, the last dimension first. Negative ones cut: ``circular`` goes round what is left."""
     widths = [(0, 0)] * input.ndim
     for i in range(len(pads) // 2):
         widths[input.ndim - 1 - i] = (pads[2 * i], pads[2 * i + 1])
-    kept = [slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, input.shape)]
     grown = [(max(a, 0), max(b, 0)) for a, b in widths]
-    cut = input[tuple(kept)]
+    if mode == "circular":
+        return numpy.pad(_cut(input, widths), grown, "wrap")
     if mode == "constant":
-        return numpy.pad(cut, grown, constant_values=0 if value is None else value)
-    named = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-    return numpy.pad(cut, grown, named[mode])  # type: ignore[call-overload]
+        result = numpy.pad(input, grown, constant_values=0 if value is None else value)
+    else:
+        result = numpy.pad(input, grown, "edge" if mode == "replicate" else "reflect")
+    return _cut(result, widths)
+
+
+def _cut(array: Any, widths: Sequence[Tuple[int, int]]) -> Any:
+    kept = [slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, array.shape)]
+    return array[tuple(kept)]
 
 
 def _padded(input: Any, before: Sequence[int], after: Sequence[int], value: Any = 0) -> Any:

@@ -159,6 +159,7 @@ def test_pads_begin_with_the_last_dimension_and_cut_where_negative() -> None:
         [9, 4, 5],
         [9, 9, 9],
     ]
+    assert windows.pad(x, [2, -3], "replicate").tolist() == [[1, 1], [4, 4]]
     assert windows.pad(x, [2, 0], "reflect").tolist() == [[3, 2, 1, 2, 3], [6, 5, 4, 5, 6]]
     assert windows.pad(x, [1, -1], "circular").tolist() == [[2, 1, 2], [5, 4, 5]]
     assert windows.pad(x, [1, 1], "circular").tolist() == [[3, 1, 2, 3, 1], [6, 4, 5, 6, 4]]
