@@ -38,6 +38,7 @@ class Dialect(BaseModel):
     dtype_names: dict[str, str] = {}
     dtypes: frozenset[str]
     narrowed: dict[str, str] = {}
+    lacks: str = ""
     tensor: str
     from_numpy: str
     view: str

@@ -53,6 +53,7 @@ class FormCalls:
             identifiers.reserve,
             self.helpers,
             dialect.narrowed,
+            bool(dialect.lacks),
         )
 
     @property

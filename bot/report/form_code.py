@@ -26,6 +26,9 @@ from bot.report.plain_evaluation import (
 from bot.worker.form_binding import MismatchError, bind, dtype_kind
 from bot.worker.form_text import Form, parse
 
+EITHER = "either"
+"""A script's function that calls the first of several forms that the framework has a kernel for."""
+
 _ERRORS = (TypeError, AttributeError, IndexError)
 """What makes a condition not hold: the worker's own rule."""
 
@@ -37,6 +40,7 @@ class FormWriter:
     ``roots``: what a script may name. ``dtypes``: dotted names -> canonical dtypes. ``dtype_source``: a canonical
     dtype's source. ``taken``: whether a name is a script's own already; ``reserve`` makes it so.
     ``narrowed``: dtypes of inputs -> the attribute that is the input in a dtype that the framework has.
+    ``tries``: whether the framework decides between forms by raising.
     """
 
     roots: Collection[str]
@@ -46,13 +50,18 @@ class FormWriter:
     reserve: Callable[[str], None]
     helpers: Helpers
     narrowed: Mapping[str, str]
+    tries: bool
     paths: set[str] = field(default_factory=set[str])  # what the expressions written so far name
 
     def expression(
         self, op: str, forms: Sequence[str], args: list[Any], kwargs: dict[str, Any]
     ) -> str:
-        """The source of the call. Raises NotAdaptedError where no form takes the arguments, or none can be told to."""
+        """The source of the call. Raises NotAdaptedError where no form takes the arguments, or none can be told to.
+
+        Where the framework itself says which form it has a kernel for, all that take the arguments are written.
+        """
         reasons: list[str] = []
+        fitting: list[str] = []
         for text in forms:
             form = _parsed(text)
             try:
@@ -62,9 +71,16 @@ class FormWriter:
                 continue
             names = dict(zip((p.name for p in form.parameters), values, strict=True))
             if self._holds(form, names):
-                return self._written(form, names)
-            reasons.append("its condition does not hold")
-        raise NotAdaptedError(f"{op}: not with {'; '.join(dict.fromkeys(reasons))}"[:300])
+                fitting.append(self._written(form, names))
+                if not self.tries:
+                    break
+            else:
+                reasons.append("its condition does not hold")
+        if not fitting:
+            raise NotAdaptedError(f"{op}: not with {'; '.join(dict.fromkeys(reasons))}"[:300])
+        if len(fitting) == 1:
+            return fitting[0]
+        return f"{EITHER}({', '.join(f'lambda: {source}' for source in fitting)})"
 
     def _holds(self, form: Form, names: Mapping[str, Any]) -> bool:
         if not form.condition:

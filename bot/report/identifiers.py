@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 
 RESERVED: frozenset[str] = frozenset(
-    "np sys base64 zlib subprocess run main stored check parts median differing traceback signal to_numpy nan inf EXPECTED DEVICE seed time os math torch "
+    "np sys re either base64 zlib subprocess run main stored check parts median differing traceback signal to_numpy nan inf EXPECTED DEVICE seed time os math torch "
     "oneflow numpy scipy jax paddle mindspore mint ops megengine forward pullback dict float complex slice Ellipsis "
     "abs all any bool enumerate int isinstance len list max min range reversed round set sorted str sum tuple zip".split()
 )

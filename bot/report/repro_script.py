@@ -20,6 +20,7 @@ from bot.report.bundle import FindingBundle
 from bot.report.dialect import dialects
 from bot.report.escape import comment
 from bot.report.expectation import Expectation, ExpectedTensor, expect
+from bot.report.form_code import EITHER
 from bot.report.identifiers import Known
 from bot.report.literals import array_code, carried
 from bot.report.repro_code import ProgramCode, ReproError
@@ -64,6 +65,7 @@ def repro_script(bundle: FindingBundle) -> str:
         "needs": _needs(dialect.module, writer.imports()),
         "framework_imports": writer.imports(),
         "definitions": writer.definitions(),
+        "either": ascii(dialect.lacks) if re.search(rf"\b{EITHER}\(", "\n".join(calls)) else "",
         "to_numpy": dialect.to_numpy.format(x="value"),
         "imports": _imports(expectation, body),
         "uses_specials": re.search(r"\b(nan|inf)\b", body) is not None,
@@ -155,6 +157,8 @@ def _setup(seed: str, threads: str, number: int, count: int) -> list[str]:
 
 def _imports(expectation: Expectation, body: str) -> list[str]:
     wanted = {"sys", "traceback"}
+    if f"{EITHER}(" in body:
+        wanted |= {"re"}
     if "stored(" in body:
         wanted |= {"base64", "zlib"}
     if expectation.mode in ("crash", "hang", "memory"):

@@ -239,3 +239,18 @@ def test_errors_are_one_line() -> None:
         written("sum", "no\nway" * 100)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) <= 300
+
+
+def test_a_framework_that_decides_by_raising_is_asked() -> None:
+    builder = ProgramBuilder("tril")
+    builder.call("tril", builder.tensor("x", np.ones((2, 2), np.float32)))
+    program, data = decode(builder.blob())
+    rows = {
+        "tril": [
+            "(input, diagonal=0) -> mint.tril(input)",
+            "(input, diagonal=0) -> ops.tril(input)",
+        ]
+    }
+    row = OpMapping.model_validate({"framework": "mindspore", "source": "a test", "ops": rows})
+    writer = ProgramCode(program, data, dialects()["mindspore"], "cpu", row)
+    assert writer.calls() == ["r0 = either(lambda: mint.tril(x), lambda: ops.tril(x))"]
