@@ -86,8 +86,12 @@ def test_names_and_layout_of_a_made_module() -> None:
 
 def test_what_a_class_makes_is_remembered_with_its_places() -> None:
     remembered: list[MadeModule] = []
+
+    def linear(size: int, bias: bool = True) -> tuple[str, int, bool]:
+        return "module", size, bias
+
     call = ModuleCall(
-        lambda size, bias=True: ("module", size, bias),
+        linear,
         {"weight": {"name": "w", "transpose": True}, "count": None},
         remembered.append,
     )
