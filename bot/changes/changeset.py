@@ -19,6 +19,7 @@ class ChangedFile:
     old_lines: tuple[int, ...] = ()
     new_lines: tuple[int, ...] = ()
     binary: bool = False
+    submodule: bool = False
 
     @property
     def path(self) -> str:

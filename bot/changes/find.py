@@ -171,6 +171,9 @@ class _Search:
     def _read(self, file: ChangedFile) -> FileChange | None:
         """The differing definitions of a source file; None for a file that is accounted for already."""
         shown = printable_path(file.path)
+        if file.submodule:
+            self._lose(file, "a submodule: what it points to is not read")
+            return None
         before = self.changeset.base_text(file.old) if file.old else ""
         after = self.changeset.head_text(file.new) if file.new else ""
         role = self.rules.role(file.path, after or before)

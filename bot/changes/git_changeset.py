@@ -356,4 +356,4 @@ def _changed_file(record: _Record, chunks: Iterator[list[bytes]]) -> ChangedFile
             old.extend(range(first, first + size))
             new.extend(range(new_first, new_first + new_size))
     binary = record.submodule or any(line.startswith(b"Binary files ") for line in lines)
-    return ChangedFile(record.old, record.new, tuple(old), tuple(new), binary)
+    return ChangedFile(record.old, record.new, tuple(old), tuple(new), binary, record.submodule)

@@ -21,6 +21,7 @@ MAX_PATCH_BYTES: Final = 256 << 20
 KEPT_CHARACTERS: Final = 32 << 20  # of texts in memory
 SKIPPED_FOLDERS: Final = frozenset({".git", "__pycache__"})
 _ESCAPE: Final = re.compile(r"\\([0-7]{3}|.)")
+_SUBMODULE: Final = re.compile(r"(?:(?:new|deleted) file mode|new mode|index \S+) 160000\s*$")
 _ESCAPES: Final = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
 
 
@@ -77,6 +78,9 @@ class PatchChangeSet:
             raise ChangesError(f"{self._patch_file}: an entry names no file")
         name = new_path or old_path or ""
         old_lines, new_lines = _changed_lines(file)
+        if _is_submodule(file):
+            self._record(old_path, new_path, None)
+            return ChangedFile(old_path, new_path, binary=True, submodule=True)
         if file.is_binary_file:
             self._record(old_path, new_path, None)
             return ChangedFile(old_path, new_path, binary=True)
@@ -198,6 +202,11 @@ def _path(name: str | None) -> str | None:
 def _says(file: PatchedFile, words: str) -> bool:
     """Whether git's header says so: an emptied file and a deleted one have the same hunks."""
     return any(line.startswith(words) for line in file.patch_info or ())
+
+
+def _is_submodule(file: PatchedFile) -> bool:
+    """Whether git's header gives the mode of a submodule, whose only line names a commit."""
+    return any(_SUBMODULE.match(line) for line in file.patch_info or ())
 
 
 def _unescape(match: re.Match[str]) -> str:

@@ -21,7 +21,7 @@ _REPLACED: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?"), "#"),
     (re.compile(r"#(?:\s*[,x*]\s*#)+,?"), "#"),  # shapes of any rank
-    (re.compile(r"[(\[]\s*#?\s*,?\s*[)\]]"), "[#]"),
+    (re.compile(r"[(\[]\s*+#?\s*+,?\s*+[)\]]"), "[#]"),
     (re.compile(r"\s+"), " "),
 )
 _TELLING = re.compile(

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 from git_repository import commit, git
+from test_torch_native_changes import TREE
 
+from bot.changes.change import Unmapped
 from bot.changes.changeset import ChangesError
 from bot.changes.file_text import MAX_TEXT_BYTES
+from bot.changes.find import find_changes
 from bot.changes.git_changeset import GitChangeSet
 from bot.changes.patch_changeset import blob_name
 
@@ -95,6 +98,33 @@ def test_a_submodule_bump_is_listed_as_unreadable(repository: Path) -> None:
         (file,) = changeset.files
         assert (file.path, file.binary) == ("third_party/lib", True)
         assert changeset.head_text(file.path) is None
+
+
+def test_a_submodule_is_said_to_be_one(repository: Path) -> None:
+    base = commit(repository, TREE)
+    git(repository, "update-index", "--add", "--cacheinfo", f"160000,{base},third_party/lib")
+    git(repository, "commit", "-q", "-m", "submodule")
+    with GitChangeSet(repository, base, "HEAD") as changeset:
+        (lost,) = find_changes(changeset).unmapped
+    assert lost == Unmapped("third_party/lib", "a submodule: what it points to is not read")
+
+
+def test_the_newest_commit_alone_is_compared_with_a_base_that_was_fetched_alone(
+    repository: Path, tmp_path: Path
+) -> None:
+    first = commit(repository, {"a.py": "0\n"})
+    git(repository, "branch", "old")
+    head = commit(repository, {"a.py": "1\n"})
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", str(clone))
+    with pytest.raises(ChangesError, match="fetch it first"):
+        GitChangeSet(clone, first, head)
+    git(clone, "fetch", "-q", "--depth", "1", "origin", "old")
+    with GitChangeSet(clone, first, head) as changeset:
+        assert [(file.path, file.new_lines) for file in changeset.files] == [("a.py", (1,))]
+        assert changeset.notes == (
+            f"no merge base of {first} and {head} is in this clone (shallow?): compared {first} itself",
+        )
 
 
 def test_bare_and_shallow_clones(repository: Path, tmp_path: Path) -> None:

@@ -131,3 +131,12 @@ def test_a_new_file_that_is_there_already_is_refused_even_when_empty(tmp_path: P
     (tmp_path / "x.patch").write_text("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+1\n")
     with pytest.raises(ChangesError, match="already"):
         PatchChangeSet(tmp_path / "x.patch", tmp_path)
+
+
+def test_a_submodule_in_a_patch_is_one_and_needs_no_file(tmp_path: Path) -> None:
+    patch = (
+        "diff --git a/lib b/lib\nindex 1111111..2222222 160000\n--- a/lib\n+++ b/lib\n"
+        f"@@ -1 +1 @@\n-Subproject commit {'1' * 40}\n+Subproject commit {'2' * 40}\n"
+    )
+    (file,) = make(tmp_path, patch).files
+    assert (file.path, file.submodule) == ("lib", True)
