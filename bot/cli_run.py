@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -77,9 +77,19 @@ def _kinds(given: list[str] | None) -> tuple[str, ...]:
     return tuple(kind for kind in ALL_KINDS if kind in wanted)
 
 
+ALL_SECONDS: Final = 1200.0
+"""For the programs of all ops, unless --budget says otherwise; judging them comes on top."""
+
+
 def run(
     op: Annotated[list[str] | None, typer.Option("--op", help="An op; may be given often.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All ops of the sources.")] = False,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="All ops of the sources, for 1200 seconds without --budget.",
+        ),
+    ] = False,
     target: Annotated[
         list[str] | None,
         typer.Option("--target", help="REQUIREMENT[:DEVICE[:OPTIONS]]; at least two."),
@@ -135,7 +145,7 @@ def run(
         dtypes=_dtypes(dtype, every),
         kinds=_kinds(kind),
         seed=seed,
-        budget=budget,
+        budget=budget if budget is not None or not every else ALL_SECONDS,
         per_op=per_op,
     )
     with open_workshop(quiet) as workshop:
