@@ -125,7 +125,9 @@ def _read(guard: subprocess.Popen[bytes], deadline: float) -> tuple[str, str]:
 def _ran(program: str, status: int, output: str, errors: str, timed_out: bool) -> Ran:
     if timed_out:
         return Ran(None, timed_out=True)
-    refused = re.fullmatch(r"cannot start .*?: (?:\[Errno \d+\] )?(.*?)(?:: '.*')?", errors)
-    if status == 127 and errors.startswith(f"cannot start {program}: ") and refused:
-        return Ran(None, errors=refused[1])
+    start = f"cannot start {program}: "
+    if status == 127 and errors.startswith(start):
+        reason = errors.removeprefix(start)[:1000]
+        refused = re.fullmatch(r"(?:\[Errno \d+\] )?(.*?)(?:: '.*')?", reason)
+        return Ran(None, errors=refused[1] if refused else reason)
     return Ran(status, output, errors)

@@ -220,7 +220,7 @@ def test_bad_interpreters(
     broken.touch()
     for spec, says in (
         (old, "Python 3.7.16 is older than 3.8"),
-        (bare, "it has no framework (torch, oneflow, paddle, mindspore, megengine, jax, numpy)"),
+        (bare, "it has no framework (torch, oneflow, "),
         (no_numpy, "it has no NumPy"),
         (f"python={broken}", "does not start: Exec format error"),
         (f"python={tmp_path}/missing", "no such file"),
