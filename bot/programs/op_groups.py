@@ -43,6 +43,7 @@ class _File(BaseModel):
     aliases: _Table
     functional: _Names
     variants: _Table
+    reordered: _Names
     operators: _Table
     methods: _Names
     modules: _Table
@@ -56,10 +57,12 @@ class OpGroups:
         groups: dict[str, str],
         methods: frozenset[str],
         same: dict[str, str] | None = None,
+        reordered: frozenset[str] = frozenset(),
     ) -> None:
         self._groups = groups
         self._methods = methods
         self._same = same or {}
+        self._reordered = reordered
 
     @property
     def irregular(self) -> dict[str, str]:
@@ -83,9 +86,12 @@ class OpGroups:
         """The function that a form of it takes the same arguments as, and how the form calls it.
 
         ``Tensor.add`` and ``Tensor.__add__`` -> ``("add", "plain")``, ``Tensor.add_`` -> ``("add", "in place")``,
-        ``Tensor.__radd__`` -> ``("add", "reversed")``; None for a name that is no such form.
+        ``Tensor.__radd__`` -> ``("add", "reversed")``; None for a name that is no such form, or whose
+        arguments come in another order.
         """
         plain = name.removeprefix(_METHOD)
+        if plain != name and plain.removesuffix("_") in self._reordered:
+            return None
         if plain in self._same:
             return self._same[plain], "plain"
         if plain.startswith("__"):
@@ -137,7 +143,8 @@ def load_op_groups(text: str) -> OpGroups:
         if group in groups:
             raise ValueError(f"op group {group!r} is itself listed as a form of {groups[group]!r}")
     same = {name: group for group, names in file.aliases.groups.items() for name in names}
-    return OpGroups(groups, frozenset(file.methods.split()), same)
+    reordered = frozenset(file.reordered.split())
+    return OpGroups(groups, frozenset(file.methods.split()), same, reordered)
 
 
 def _add(groups: dict[str, str], name: str, group: str) -> None:

@@ -8,6 +8,7 @@ MINIMAL = """
 aliases: {source: s, groups: {abs: [absolute]}}
 functional: {source: s, names: "relu"}
 variants: {source: s, groups: {}}
+reordered: {source: s, names: ""}
 operators: {source: s, groups: {}}
 methods: {source: s, names: "Tensor.view"}
 modules: {source: s, groups: {}}
@@ -89,6 +90,9 @@ def test_an_unknown_section_is_refused() -> None:
         ("add", None),
         ("Tensor.__getitem__", None),  # an operator of its own, not a form of a function
         ("nn.ReLU", None),
+        ("Tensor.where", None),  # where(condition, self, other)
+        ("Tensor.polygamma_", None),  # polygamma(n, self)
+        ("special.polygamma", ("polygamma", "plain")),
     ],
 )
 def test_a_form_that_takes_the_arguments_of_its_function(
