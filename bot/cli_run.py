@@ -169,6 +169,10 @@ def ops(
         list[str] | None, typer.Option("--op", help="With --measure: this op; may be given often.")
     ] = None,
     dtype: Annotated[str, typer.Option(help="With --measure: the samples' dtype.")] = "float64",
+    samples: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --measure: at most so many samples of each OpInfo."),
+    ] = None,
     page: Annotated[
         list[Path] | None,
         typer.Option(
@@ -189,7 +193,7 @@ def ops(
     with open_workshop(quiet) as workshop:
         if measure and framework is not None:
             spec = release_of(framework, workshop)
-            table = measure_ops(workshop, spec, dtype, op or ())
+            table = measure_ops(workshop, spec, dtype, op or (), samples=samples)
         else:
             table = list_ops(workshop, framework)
     if as_json:

@@ -172,7 +172,7 @@ class Config(_Model):
     baseline: TargetSpec | None = None
     """The same framework without the change, such as `torch==2.13.0`."""
     peers: Annotated[tuple[TargetSpec, ...], Field(max_length=10)] | None = None
-    """Targets to compare with."""
+    """Targets to compare with. [Modes](worker.md#modes) are options of theirs: `torch@pr:cpu:compile` is the candidate itself, compiled, and `torch==2.13.0:cpu:compile` the release, compiled."""
     devices: Devices | None = None
     """`cpu`, `cuda`, or both; each is a run of its own."""
     budget: Annotated[float, Field(gt=0, le=MAX_BUDGET, allow_inf_nan=False)] | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,6 @@ from bot.targets.job import Job
 from bot.targets.resolve import resolve
 from bot.targets.target import parse_target
 from bot.workshop import Workshop
-
 
 _INSTEAD = ("float64", "float32", "int64", "complex128")
 """Dtypes for ops that PyTorch does not have in the one that is asked for, the most widely supported ones first."""
@@ -106,9 +105,17 @@ class OpCoverageTable:
 
 
 def measure_ops(
-    workshop: Workshop, spec: str, dtype: str, wanted: Sequence[str] = (), device: str = "cpu"
+    workshop: Workshop,
+    spec: str,
+    dtype: str,
+    wanted: Sequence[str] = (),
+    device: str = "cpu",
+    samples: int | None = None,
 ) -> OpCoverageTable:
-    """Run all samples of all OpInfos (or of the ops named) on PyTorch and one other framework. Raises TargetError."""
+    """Run the samples of all OpInfos (or of the ops named) on PyTorch and one other framework. Raises TargetError.
+
+    ``samples``: of each OpInfo at most so many, evenly spaced over all that it has.
+    """
     targets = [
         resolve(parse_target(text), workshop.store)
         for text in (f"{PINNED_RELEASE}:cpu", f"{spec}:{device}")
@@ -129,7 +136,8 @@ def measure_ops(
         def jobs() -> Any:
             for entry in entries:
                 op = ops.setdefault(entry.name, CoveredOp(entry.name))
-                for program in source.programs([_request(entry, dtype)], SourceCounts()):
+                programs = source.programs([_request(entry, dtype)], SourceCounts())
+                for program in spaced(programs, samples):
                     sent[len(sent)] = program, op
                     yield Job(len(sent) - 1, program.blob, program.op)
 
@@ -137,6 +145,15 @@ def measure_ops(
             program, op = sent[result.job.id]
             _count(op, comparator, program, result.outcomes)
     return OpCoverageTable(spec, dtype, tuple(ops[name] for name in sorted(ops)))
+
+
+def spaced(programs: Iterable[SourcedProgram], samples: int | None) -> Iterable[SourcedProgram]:
+    """At most so many of the programs, the first and evenly spaced others; all for None."""
+    if samples is None:
+        return programs
+    found = list(programs)
+    step = max(1, -(-len(found) // samples))
+    return found[::step]
 
 
 def _request(entry: SourceEntry, dtype: str) -> SourceRequest:

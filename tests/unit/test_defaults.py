@@ -8,11 +8,11 @@ from bot.defaults import defaults_of
 from bot.errors import OpDiffError
 
 
-def test_a_framework_that_only_its_diffs_are_read_of_says_what_to_do() -> None:
+def test_a_framework_without_defaults_says_what_to_do() -> None:
     with pytest.raises(OpDiffError) as refused:
-        defaults_of("paddle")
+        defaults_of("chainer")
     message = str(refused.value)
-    assert "'paddle'" in message
+    assert "'chainer'" in message
     assert "--baseline" in message
     assert "`opdiff changes`" in message
     assert "\n" not in message

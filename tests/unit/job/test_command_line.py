@@ -144,8 +144,8 @@ USAGE = {
         "device 'tpu' is none of cpu, cuda",
     ),
     "unknown framework": (
-        ["run", "--quiet", "--op", "add", "--target", "tensorflow==2.0.0", "--target", "torch==2.13.0"],
-        "no recipe for 'tensorflow'",
+        ["run", "--quiet", "--op", "add", "--target", "chainer==2.0.0", "--target", "torch==2.13.0"],
+        "no recipe for 'chainer'",
     ),
     "no such version": (
         ["run", "--quiet", "--op", "add", "--target", "torch==0.0.1", "--target", "torch==2.13.0"],

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from bot.cli import app
 from bot.coverage_page import coverage_page, read_answers
 from bot.errors import OpDiffError
-from bot.op_coverage import measure_ops, sample_dtype
+from bot.op_coverage import measure_ops, sample_dtype, spaced
 from bot.programs.builder import ProgramBuilder
 from bot.programs.op_index import OpIndex
 from bot.programs.program import digest
@@ -252,3 +252,11 @@ def test_the_command_prints_the_page(tmp_path: Path) -> None:
     printed = CliRunner().invoke(app, ["ops", "--page", str(path)])
     assert printed.exit_code == 0
     assert printed.output == coverage_page(read_answers([path]))
+
+
+def test_evenly_spaced_samples() -> None:
+    ten = [SourcedProgram(b"", str(number), "op") for number in range(10)]
+    assert [p.digest for p in spaced(ten, 3)] == ["0", "4", "8"]
+    assert [p.digest for p in spaced(ten, 20)] == [p.digest for p in ten]
+    assert list(spaced(ten, None)) == ten
+    assert list(spaced([], 3)) == []

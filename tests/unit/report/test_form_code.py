@@ -173,9 +173,13 @@ def test_a_name_of_a_definition_is_no_variable() -> None:
     program, data = decode(builder.blob())
     rows = {"add": ["(input, other) -> numpy.add(*ops.promoted(input, other))"]}
     writer = ProgramCode(program, data, dialects()["numpy"], "cpu", mapping(rows))
-    with pytest.raises(ReproError, match="a name that the script needs"):
+
+    def write() -> None:
         writer.inputs()
         writer.calls()
+
+    with pytest.raises(ReproError, match="a name that the script needs"):
+        write()
 
 
 X = KnownTensor("x", "float32", (2, 3))

@@ -14,7 +14,7 @@ MAX_READ: Final = 200_000
 """Characters of the calls and heads of one name in one piece of code. Of those beyond it nothing is ruled out."""
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w+")
-_BODY: Final = re.compile(r" (?:const |noexcept )*\{")
+_BODY: Final = re.compile(r" (?:const |noexcept ){0,4}\{")
 
 
 @dataclass(frozen=True)
