@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # before the import, which reads it
 
-import tensorflow
+import tensorflow  # pyright: ignore[reportMissingModuleSource]
 from framework import StartError, UnsupportedError
 from mapped_framework import MappedFramework
 

@@ -14,7 +14,9 @@ from typing import Any
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
-    sre_parse: Any = importlib.import_module("sre_parse")  # the one reader of patterns that there is
+    sre_parse: Any = importlib.import_module(
+        "sre_parse"
+    )  # the one reader of patterns that there is
 
 PROBE = "aAz_1 \n\t.,:;()<>{}[]\"'*&#/\\=-!@?"
 """A character of each kind that sources are made of."""
