@@ -32,6 +32,12 @@ _MODULE_STATES = ("nn.Module.train", "nn.Module.eval")
 _IN_PLACE_OPERATOR = re.compile(
     r"__(setitem|i(add|and|div|floordiv|lshift|matmul|mod|mul|or|pow|rshift|sub|truediv|xor))__$"
 )
+_STATISTICS = ("running_mean", "running_var")
+_UPDATES_STATISTICS: Dict[str, Tuple[str, bool]] = {
+    "nn.functional.batch_norm": ("training", False),
+    "nn.functional.instance_norm": ("use_input_stats", True),
+}
+"""Functions that write to their second and third argument, the running statistics, where a named one is true."""
 _numbers = itertools.count()
 
 
@@ -143,16 +149,27 @@ def last_writing(calls: Sequence[Dict[str, Any]]) -> int:
 
 def may_write(call: Dict[str, Any]) -> bool:
     """Whether a call may write to its arguments: an in-place op, one with ``out``, or a module, which may do so."""
-    name = call["fn"].rpartition(".")[2]
+    fn = call["fn"]
+    if fn in _UPDATES_STATISTICS:
+        return _updates_statistics(call, *_UPDATES_STATISTICS[fn])
+    name = fn.rpartition(".")[2]
     in_place = name.endswith("_") and not name.endswith("__")
     named = call.get("kwargs") or {}
     return (
         in_place
         or _IN_PLACE_OPERATOR.match(name) is not None
-        or call["fn"] == MODULE_CALL
+        or fn == MODULE_CALL
         or named.get("out") is not None
         or named.get("inplace") is True
     )
+
+
+def _updates_statistics(call: Dict[str, Any], flag: str, default: bool) -> bool:
+    """Whether a normalisation gets statistics and is told to update them; PyTorch takes the flag as sixth argument."""
+    args, named = call.get("args", ()), call.get("kwargs") or {}
+    given = [*args[1:3], *(named.get(key) for key in _STATISTICS)]
+    told = args[5] if len(args) > 5 else named.get(flag, default)
+    return told is True and any(value is not None for value in given)
 
 
 class _Writer:
@@ -181,7 +198,9 @@ class _Writer:
                 raise RefusedError("%r is no argument's name" % key)
             named.append("%s=%s" % (key, self.value(value)))
         if may_write(call) and name != MODULE_CALL:
-            written = [*arguments[:1], *(text for text in named if text.startswith("out="))]
+            first, last = (1, 3) if name in _UPDATES_STATISTICS else (0, 1)
+            written = arguments[first:last]
+            written += [text for text in named if text.startswith(("out=", "running_"))]
             self.writes_inputs |= any(re.search(r"\bx\d+$", text) for text in written)
         called = self._called(index, name, arguments)
         self._locals[call["result"]] = "r%d" % index

@@ -219,6 +219,30 @@ def test_which_calls_may_write_to_their_arguments(
     assert module.may_write({"fn": fn, "kwargs": kwargs, "result": "r"}) is writes
 
 
+@pytest.mark.parametrize(
+    ("fn", "args", "kwargs", "writes"),
+    [
+        ("nn.functional.batch_norm", ["m", "v"], {"training": True}, True),
+        ("nn.functional.batch_norm", ["m", "v"], {}, False),
+        ("nn.functional.batch_norm", [None, None], {"training": True}, False),
+        ("nn.functional.batch_norm", ["m", "v", None, None, True], {}, True),
+        ("nn.functional.instance_norm", ["m", "v"], {}, True),
+        ("nn.functional.instance_norm", [], {}, False),
+        ("nn.functional.instance_norm", ["m", "v"], {"use_input_stats": False}, False),
+    ],
+)
+def test_running_statistics_are_written_to_in_training(
+    module: ModuleType, fn: str, args: list[str | bool | None], kwargs: Any, writes: bool
+) -> None:
+    plain = Plain()
+    plain.table[fn] = lambda *args, **kwargs: None
+    given = [ref(name) if isinstance(name, str) else name for name in args]
+    environment = {"x": [1.0], "m": [0.0], "v": [1.0]}
+    made = call(fn, ref("x"), *given, result="r", **kwargs)
+    assert module.may_write(made) is writes
+    assert module.program_function([made], environment, plain).writes_inputs is writes
+
+
 def test_writing_to_an_input_is_told_from_writing_to_a_result(module: ModuleType) -> None:
     plain = Plain()
     plain.table["Tensor.neg_"] = plain.table["Tensor.neg"]
