@@ -77,7 +77,7 @@ def _kinds(given: list[str] | None) -> tuple[str, ...]:
     return tuple(kind for kind in ALL_KINDS if kind in wanted)
 
 
-ALL_SECONDS: Final = 1200.0
+ALL_SECONDS: Final = 900.0
 """For the programs of all ops, unless --budget says otherwise; judging them comes on top."""
 
 
@@ -87,7 +87,7 @@ def run(
         bool,
         typer.Option(
             "--all",
-            help="All ops of the sources, for 1200 seconds without --budget.",
+            help="All ops of the sources, for 900 seconds without --budget.",
         ),
     ] = False,
     target: Annotated[

@@ -345,18 +345,30 @@ def test_missing_ops_arguments_and_kernels_are_coverage(
     )
     assert (op.status, kernel.status) == ("unsupported", "unsupported")
     programs = {
-        "no such op": call("linalg.vecdot", x, x),
+        "no such op": call("special.airy_ai", x),
         "no such dtype": call("clone", x.astype(np.complex64)),
         "no such kernel": call("exp", x.astype(np.float16)),
         "no such argument": call("div", x, x, rounding_mode="floor"),
         "no effect": call("nn.functional.relu6", x, inplace=True),
         "another meaning": call("Tensor.where", x, np.array([True, False]), x),
         "another overload": call("std", x, False),
-        "a tensor for a number": call("clamp_min", x, np.array(1.5, F32)),
+        "a tensor for a number": call("masked_fill", x, np.array([True, False]), np.array(1.5, F32)),
     }
     for name, outcome in zip(programs, oneflow.run(*programs.values()), strict=True):
         assert outcome.status == "unsupported", name
         assert outcome.error is not None
+
+
+def test_a_tensor_as_a_limit_is_no_number_on_oneflow(oneflow: WorkerClient) -> None:
+    """A one-element tensor read as a number would lose its gradient: d max(x, m)/dm is 1 where x < m."""
+    builder = ProgramBuilder("clamp_min")
+    x = builder.tensor("x", np.array([1.0, 2.0], F32))
+    limit = builder.tensor("m", np.array(1.5, F32), requires_grad=True)
+    result = builder.call("clamp_min", x, limit)
+    builder.output(result)
+    builder.backward(result, np.array([3.0, 5.0], F32))
+    (outcome,) = oneflow.run(builder.blob())
+    assert observed(outcome) == {"output r0": [1.5, 2.0], "gradient m": 3.0}
 
 
 def test_oneflow_as_strided_counts_from_the_storage(oneflow: WorkerClient) -> None:
