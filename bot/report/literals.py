@@ -60,7 +60,9 @@ def literal(array: Array) -> str | None:
 def stored(array: Array) -> str:
     """A call of the script's ``stored`` with the array's exact bytes, compressed."""
     packed = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
-    lines = "\n".join(f'    "{part}"' for part in textwrap.wrap(packed, WIDTH)) or '    ""'
+    # Cut here: textwrap takes quadratic time over one long word, minutes for some megabytes.
+    parts = [packed[at : at + WIDTH] for at in range(0, len(packed), WIDTH)]
+    lines = "\n".join(f'    "{part}"' for part in parts)
     return f"stored(\n{lines},\n    {array.dtype.name!r}, {array.shape!r},\n)"
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import ast
+import base64
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from bot.programs.builder import ProgramBuilder, member
 from bot.programs.program import Call, Origin, Program, decode
 from bot.report.bundle import FindingBundle, TargetOutcome
 from bot.report.dialect import dialects
-from bot.report.literals import array_code, literal
+from bot.report.literals import array_code, literal, stored
 from bot.report.repro_code import ProgramCode, ReproError
 from bot.report.repro_script import repro_script
 from bot.targets.op_mapping import OpMapping, OpRow, load_op_mapping
@@ -569,3 +571,12 @@ def test_a_script_of_many_mebibytes_is_not_written(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(repro_script_module, "MAX_SCRIPT_BYTES", 1000)
     with pytest.raises(ReproError, match="replay"):
         repro_script(made.doubled_bundle())
+
+
+def test_a_large_tensor_is_stored_in_short_lines() -> None:
+    """A megabyte of base64 is one word; textwrap takes minutes over it."""
+    array = np.random.default_rng(0).integers(0, 256, 1 << 20, np.uint8)
+    lines = stored(array).splitlines()
+    parts = [line.strip().strip('",') for line in lines[1:-2]]
+    assert max(map(len, lines)) < 120
+    assert zlib.decompress(base64.b64decode("".join(parts))) == array.tobytes()
