@@ -79,6 +79,8 @@ PyTorch and on the framework. A sample is *supported* where the framework gives 
 it differs from PyTorch's beyond tolerance: values, shapes, dtypes and gradients. An op is *covered* when at least one
 sample agrees. Ops that PyTorch does not have in the dtype that was asked for run in another one that it has.
 
+Where a framework has fewer samples than another, `--samples` took so many of each op's, evenly spaced.
+
 This page is made by a command:
 
     opdiff ops --framework numpy --measure --json > numpy.json
