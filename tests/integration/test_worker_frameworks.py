@@ -352,7 +352,9 @@ def test_missing_ops_arguments_and_kernels_are_coverage(
         "no effect": call("nn.functional.relu6", x, inplace=True),
         "another meaning": call("Tensor.where", x, np.array([True, False]), x),
         "another overload": call("std", x, False),
-        "a tensor for a number": call("masked_fill", x, np.array([True, False]), np.array(1.5, F32)),
+        "a tensor for a number": call(
+            "masked_fill", x, np.array([True, False]), np.array(1.5, F32)
+        ),
     }
     for name, outcome in zip(programs, oneflow.run(*programs.values()), strict=True):
         assert outcome.status == "unsupported", name
