@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 
 from bot.oracle.difference import is_floating, widened
 from bot.oracle.initial import InitialTensors
+from bot.programs.dtypes import DTYPES
 from bot.programs.program import Program, Value
-from bot.targets.outcome import DTYPES
 
 Array = npt.NDArray[Any]
 TABLE = Path(__file__).with_name("conventions.yml")

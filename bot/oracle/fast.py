@@ -16,7 +16,8 @@ import numpy as np
 from bot.oracle.counts import ROLE_FIELD, Counts, TargetStatus
 from bot.oracle.signature import first_line
 from bot.oracle.tolerance import ASSERT_CLOSE, base_dtype
-from bot.targets.outcome import DTYPES, UNREADABLE, RawOutcome
+from bot.programs.dtypes import DTYPES
+from bot.targets.outcome import UNREADABLE, RawOutcome
 from bot.worker.protocol import ProtocolError, decode_header
 
 MAX_CACHED: Final = 50_000  # headers

@@ -31,7 +31,8 @@ from bot.oracle.difference import parts, widened
 from bot.oracle.finding import Mismatch
 from bot.oracle.tensors import Party, TensorRules
 from bot.oracle.tolerance import Bound, base_dtype
-from bot.targets.outcome import DTYPES, Outcome, Tensor
+from bot.programs.dtypes import DTYPES
+from bot.targets.outcome import Outcome, Tensor
 
 Array = npt.NDArray[Any]
 WIDE: Final[dict[str, str]] = {

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.oracle.difference import is_floating
+from bot.programs.dtypes import DTYPES
 from bot.programs.program import Program, TensorSpec
-from bot.targets.outcome import DTYPES, MAX_RANK
+from bot.targets.outcome import MAX_RANK
 
 Array = npt.NDArray[Any]
 

@@ -116,7 +116,7 @@ def slope_of(leaf: Leaf, index: Sequence[int], outcomes: Sequence[Outcome]) -> S
     moves = [0.0] * len(outcomes)
     magnitude = 0.0
     for entry in leaf.program.backward:
-        gradient = initial.array(entry.gradient)
+        gradient = None if entry.gradient is None else initial.array(entry.gradient)
         outputs = [_output(outcome, entry.output) for outcome in outcomes]
         if gradient is None or any(output is None for output in outputs):
             return None

@@ -145,7 +145,7 @@ class ProgramBuilder:
         if neg:
             values = np.negative(values)
         steps = contiguous_strides(shape) if strides is None else list(strides)
-        storage = self.storage(_strided_bytes(values, steps, offset))
+        storage = self.storage(strided_bytes(values, steps, offset))
         return self._add_tensor(
             TensorSpec(
                 name=name,
@@ -261,7 +261,7 @@ def member(reference: Reference, *path: int) -> Reference:
     return {"ref": reference["ref"], "path": [*reference.get("path", []), *path]}
 
 
-def _strided_bytes(values: Array, strides: Sequence[int], offset: int) -> bytes:
+def strided_bytes(values: Array, strides: Sequence[int], offset: int) -> bytes:
     """The storage in which ``values`` lie at the given strides and offset (elements); gaps are zero bytes."""
     if len(strides) != values.ndim:
         raise ProgramError(f"{len(strides)} strides do not fit {values.ndim} dimensions")

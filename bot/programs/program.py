@@ -82,10 +82,13 @@ class Call(_Model):
 
 
 class Backward(_Model):
-    """Run backward from ``output`` (a ``{"ref": .., "path": ..}`` value) with the tensor named ``gradient``."""
+    """Run backward from ``output`` (a ``{"ref": .., "path": ..}`` value) with the tensor named ``gradient``.
+
+    Without one the worker gives the output the numbers of ``bot/worker/output_gradients.py``, in its own shape and dtype.
+    """
 
     output: Value
-    gradient: Name
+    gradient: Name | None = None
 
 
 class Tolerance(_Model):

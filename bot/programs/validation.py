@@ -48,7 +48,8 @@ def check_program(program: Program, data_bytes: int) -> None:
     for entry in program.backward:
         for reference in references([entry.output]):
             _require(reference, known, "backward")
-        _require(entry.gradient, tensors, "backward's gradient")
+        if entry.gradient is not None:
+            _require(entry.gradient, tensors, "backward's gradient")
     for module, names in program.state.items():
         _require(module, known - tensors, "state")
         for tensor in names.values():

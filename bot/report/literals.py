@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bot.targets.outcome import DTYPES
+from bot.programs.dtypes import DTYPES
 
 Array = npt.NDArray[Any]
 

@@ -118,12 +118,15 @@ class ProgramCode:
     def backward(self) -> list[str]:
         """Statements that run backward from all outputs at once; none when the program has no backward."""
         entries = self._program.backward
+        names = [entry.gradient for entry in entries if entry.gradient is not None]
+        if len(names) < len(entries):
+            raise ReproError("the program leaves its output gradients to the worker")
         lines: list[str] = []
-        for name in dict.fromkeys(entry.gradient for entry in entries):
+        for name in dict.fromkeys(names):
             lines.extend(self._tensor(self._specs[name]))
         if entries:
             outputs = [self.value(entry.output) for entry in entries]
-            gradients = [self.identifier(entry.gradient) for entry in entries]
+            gradients = [self.identifier(name) for name in names]
             lines.append(self._gradients.backward(outputs, gradients))
         return lines
 

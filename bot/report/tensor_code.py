@@ -9,13 +9,13 @@ import numpy as np
 
 from bot.oracle.initial import InitialTensors
 from bot.programs.builder import contiguous_strides
+from bot.programs.dtypes import DTYPES
 from bot.programs.program import Program, TensorSpec
 from bot.programs.validation import ITEM_BYTES
 from bot.report.dialect import Dialect
 from bot.report.identifiers import Identifiers
 from bot.report.literals import array_code, carried, carrier, literal
 from bot.report.value_code import ReproError, dotted
-from bot.targets.outcome import DTYPES
 
 
 class TensorCode:

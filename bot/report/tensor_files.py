@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import save
 
+from bot.programs.dtypes import DTYPES
 from bot.report.untrusted_json import parse_json_object
-from bot.targets.outcome import DTYPES, MAX_RANK
+from bot.targets.outcome import MAX_RANK
 
 Array = npt.NDArray[Any]
 

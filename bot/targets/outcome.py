@@ -30,10 +30,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, cast
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from bot.programs.dtypes import DTYPES
 from bot.worker.protocol import ProtocolError, decode_header
 
 Array = npt.NDArray[Any]
@@ -44,21 +44,6 @@ ROLES = frozenset(("output", "intermediate", "side-effect", "gradient", "paramet
 MAX_RANK = 64
 MAX_TEXT = 4_000  # characters
 MAX_DEPTH = 16  # of a value's nesting, as in programs
-
-DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(name)
-    for name in (
-        "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool complex64 complex128".split()
-    )
-} | {
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
-    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
-    "float8_e4m3fnuz": np.dtype(ml_dtypes.float8_e4m3fnuz),
-    "float8_e5m2fnuz": np.dtype(ml_dtypes.float8_e5m2fnuz),
-    "complex32": np.dtype([("real", np.float16), ("imag", np.float16)]),
-}
-"""Canonical dtype name -> the NumPy dtype of its little-endian bytes."""
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
+import output_gradients
 import values
 from compile_limit import within
 from framework import Framework, RefusedError, UnsupportedError
@@ -76,6 +78,7 @@ class _Run(OutcomeRecord):
         self.seen: Set[int] = set()
         self.loaded: Set[str] = set()
         self.modules: List[Tuple[str, Any, List[Tuple[str, str, Any, bytes]]]] = []
+        self.generated: List[Any] = []  # what output gradients that are in use lie in
 
     # The program from top to bottom.
 
@@ -267,14 +270,14 @@ class _Run(OutcomeRecord):
         environment = self.environment
         framework = self.framework
         outputs = [values.decode(entry["output"], environment, framework) for entry in entries]
-        gradients = [environment[entry["gradient"]] for entry in entries]
-        for output, gradient in zip(outputs, gradients):
-            if not framework.is_tensor(output) or framework.shape(output) != framework.shape(
-                gradient
-            ):
+        gradients: List[Any] = []
+        for output, entry in zip(outputs, entries):
+            gradient = self.output_gradient(output, entry.get("gradient"))
+            if gradient is None:
                 # Backward cannot begin. The shape itself is what the oracle reports.
                 self.phase = "forward"
                 return
+            gradients.append(gradient)
 
         def run() -> None:
             # A compiler may do half of its work only now.
@@ -283,6 +286,23 @@ class _Run(OutcomeRecord):
             self.observe_gradients(tensors)
 
         self.guarded(run, "backward")
+
+    def output_gradient(self, output: Any, name: Optional[str]) -> Optional[Any]:
+        """The gradient to begin at an output with: the named one, or a generated one; None where it does not fit."""
+        framework = self.framework
+        if not framework.is_tensor(output):
+            return None
+        if name is not None:
+            gradient = self.environment[name]
+            return gradient if framework.shape(output) == framework.shape(gradient) else None
+        dtype, shape, _ = framework.read(output)
+        if dtype not in output_gradients.DTYPES:
+            return None
+        data = ctypes.create_string_buffer(output_gradients.generated(dtype, shape))
+        size = len(data) - 1  # the buffer ends with a zero byte of its own
+        gradient, base = framework.owned(dtype, shape, ctypes.addressof(data), size)
+        self.generated.append((data, base))
+        return gradient
 
     # What stops a program.
 

@@ -159,6 +159,8 @@ class MegengineFramework(MappedFramework):
             raise UnsupportedError("what megengine traces does not write to its inputs")
         if any(isinstance(tensor, Int64) for tensor in inputs):
             raise UnsupportedError("megengine has no int64")
+        if any(gradient is None for _, _, gradient in backward):
+            raise UnsupportedError("jit.trace must be given the output gradients before it runs")
         self._traced = _Traced(program, inputs, backward, self._leaves)
         return self._in_trace(self._traced.forward)
 

@@ -298,6 +298,8 @@ class OneFlowFramework(Framework):
         """In an ``nn.Graph``, which works on copies of its inputs: ops that write to an input are unsupported there."""
         if program.writes_inputs:
             raise UnsupportedError("oneflow's nn.Graph does not write to its inputs")
+        if any(gradient is None for _, _, gradient in backward):
+            raise UnsupportedError("nn.Graph must be given the output gradients before it runs")
         self._graph_run = GraphRun(program, inputs, backward)
         return self._in_graph(self._graph_run.forward)
 

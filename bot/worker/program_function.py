@@ -128,13 +128,17 @@ def forget(program: ProgramFunction) -> None:
 def backward_of(
     program: ProgramFunction, entries: Sequence[Dict[str, Any]], environment: Dict[str, Any]
 ) -> Backward:
-    """A program's backward entries by the index of the result that each begins at. Raises RefusedError."""
+    """A program's backward entries by the index of the result that each begins at; no gradient where it is generated.
+
+    Raises RefusedError.
+    """
     indices = {name: index for index, name in enumerate(program.results)}
     found: List[Tuple[int, Tuple[int, ...], Any]] = []
     for entry in entries:
         output = entry["output"]
         if output.get("ref") in indices:
-            gradient = environment[entry["gradient"]]
+            name = entry.get("gradient")
+            gradient = None if name is None else environment[name]
             found.append((indices[output["ref"]], tuple(output.get("path") or ()), gradient))
     return found
 

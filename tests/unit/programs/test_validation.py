@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from bot.oracle.initial import InitialTensors
+from bot.programs.dtypes import DTYPES
 from bot.programs.program import ProgramError, decode, digest
 from bot.programs.validation import ITEM_BYTES
-from bot.targets.outcome import DTYPES
 
 CALL = {"fn": "add", "args": [1], "result": "r"}
 X = {"name": "x", "dtype": "float32", "shape": [1], "strides": [1], "storage": 0}

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 
+from bot.programs.dtypes import DTYPES
 from bot.programs.program import decode, encode
 from bot.report.bundle import FindingBundle, TargetOutcome
 from bot.report.files import safe_name, unique_names, write_folder
@@ -20,7 +21,6 @@ from bot.report.results import read_results
 from bot.report.rows import finding_row
 from bot.report.tensor_files import read_tensor_file, tensor_file
 from bot.report.write import write_report
-from bot.targets.outcome import DTYPES
 
 
 @given(st.text())
