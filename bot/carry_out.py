@@ -29,6 +29,7 @@ from bot.programs.source import SourceCounts, SourcedProgram, SourceEntry, Sourc
 from bot.report.results import Results
 from bot.report.write import write_report
 from bot.run_directory import RunDirectory
+from bot.shares import Shares, spared_none
 from bot.summary import Story, summarise
 from bot.targets.job import PoolTarget
 from bot.targets.pool import TargetFacts
@@ -83,8 +84,9 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         )
         programs = Prefetched(found)
         deadline = None if plan.budget is None else workshop.clock() + plan.budget
+        shares = None if plan.budget is None else Shares(pool.counts, spared_none(plan.roles))
         try:
-            Measurement(pool, comparator, directory, progress, workshop.clock).run(
+            Measurement(pool, comparator, directory, progress, workshop.clock, shares).run(
                 programs, measured, deadline
             )
         finally:
@@ -93,8 +95,8 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         settlement = judge(measured, pool, comparator, plan.roles, directory, progress)
         story = Story(
             assignment.plan, labels, facts, measured, counts, settlement, assignment.changes,
-            (*assignment.notes, *_left_out(left_out, plan.per_op)), assignment.shortfalls, assignment.untestable, started,
-            workshop.now(), groups,
+            (*assignment.notes, *_left_out(left_out, plan.per_op), *(shares.notes(labels) if shares else ())),
+            assignment.shortfalls, assignment.untestable, started, workshop.now(), groups,
         )  # fmt: skip
         results = summarise(story)
         progress.step("writing the report")

@@ -18,7 +18,7 @@ from bot.progress import Progress
 from bot.report.bundle import FindingBundle, TargetOutcome
 from bot.run_directory import Entry, RunDirectory
 from bot.targets.job import Job, JobResult
-from bot.targets.outcome import Outcome
+from bot.targets.outcome import NOT_ASKED, Outcome
 from bot.targets.pool import Pool
 
 
@@ -76,7 +76,11 @@ def bundles(
 
 
 def _case(entry: Entry, directory: RunDirectory) -> Case:
-    return Case(entry.digest, entry.op, entry.mismatches, lambda: _blob(entry.digest, directory))
+    asked = {place for place, status in enumerate(entry.statuses) if status.reason != NOT_ASKED}
+    only = None if len(asked) == len(entry.statuses) else frozenset(asked)
+    return Case(
+        entry.digest, entry.op, entry.mismatches, lambda: _blob(entry.digest, directory), only
+    )
 
 
 def _blob(digest: str, directory: RunDirectory) -> bytes:

@@ -19,6 +19,7 @@ from bot.programs.program import digest
 from bot.programs.source import SourcedProgram
 from bot.progress import Progress, RunProgress
 from bot.run_directory import Entry, RunDirectory
+from bot.shares import Shares
 from bot.targets.job import Job
 from bot.targets.outcome import RawOutcome
 from bot.targets.pool import Pool
@@ -60,6 +61,7 @@ class Measurement:
     directory: RunDirectory
     progress: Progress
     clock: Callable[[], float] = time.monotonic
+    shares: Shares | None = None  # None: every program goes to every target
 
     def run(
         self, programs: Iterable[SourcedProgram], measured: Measured, deadline: float | None
@@ -117,7 +119,8 @@ class Measurement:
                 return
             seen.add(program.digest)
             sent[number] = program
-            yield Job(number, program.blob, program.op)
+            only = None if self.shares is None else self.shares.of(program)
+            yield Job(number, program.blob, program.op, only)
 
 
 def _with_written_gradients(

@@ -11,7 +11,7 @@ from bot.oracle.exact import decoded
 from bot.oracle.finding import Evidence, Mismatch
 from bot.oracle.float64 import Float64Judgement
 from bot.oracle.initial import InitialTensors
-from bot.oracle.rerun import Case, Runner
+from bot.oracle.rerun import Case, Group, Runner
 from bot.oracle.tensors import TensorRules
 from bot.programs.program import ProgramError, decode
 from bot.programs.transform import with_dtype
@@ -63,7 +63,7 @@ def refine(
         if not asked[index]
     }
 
-    def groups() -> Iterator[tuple[int, str, Sequence[bytes]]]:
+    def groups() -> Iterator[Group[int]]:
         for index, questions in asked.items():
             if not questions:
                 continue
@@ -72,7 +72,7 @@ def refine(
             if wide is None:
                 refined[index] = Refined(cases[index], cases[index].mismatches)
                 continue
-            yield index, cases[index].op, (blob, wide)
+            yield index, cases[index].op, (blob, wide), cases[index].only
 
     for index, (narrow, wide) in runner.run_groups(groups()):
         refined[index] = _judged(cases[index], asked[index], narrow, wide, comparator, runner)

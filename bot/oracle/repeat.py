@@ -17,7 +17,7 @@ from bot.oracle.difference import exact_text
 from bot.oracle.exact import decoded
 from bot.oracle.finding import Evidence, Kind, Mismatch, Observation
 from bot.oracle.observe import dead_targets, is_confirmed
-from bot.oracle.rerun import Case, Runner
+from bot.oracle.rerun import Case, Group, Runner
 from bot.oracle.tensors import same_value
 from bot.oracle.tolerance import bound_for
 from bot.oracle.verdict import Repeat
@@ -96,9 +96,10 @@ def _run_twice(
         index: _Trial(cases[program.digest].program(), []) for index, program in programs.items()
     }
 
-    def groups() -> Iterator[tuple[int, str, Sequence[bytes]]]:
+    def groups() -> Iterator[Group[int]]:
         for index, trial in trials.items():
-            yield index, trial.program.op, (trial.program.blob,)
+            only = cases[programs[index].digest].only
+            yield index, trial.program.op, (trial.program.blob,), only
 
     for fresh in (False, True):
         for index, outcomes in runner.run_groups(groups(), fresh=fresh):

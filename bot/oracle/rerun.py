@@ -14,6 +14,7 @@ from bot.targets.job import Job, JobResult
 from bot.targets.outcome import RawOutcome
 
 K = TypeVar("K")
+Group = tuple[K, str, Sequence[bytes]] | tuple[K, str, Sequence[bytes], frozenset[int] | None]
 
 
 class Rerun(Protocol):
@@ -32,6 +33,9 @@ class Case:
     op: str
     mismatches: tuple[Mismatch, ...]
     load: Callable[[], bytes]
+    only: frozenset[int] | None = (
+        None  # the targets to ask again, by their places: those that were asked before
+    )
 
     def program(self) -> SourcedProgram:
         """The program, read now."""
@@ -47,20 +51,22 @@ class Runner:
         self.parties = tuple(parties)
 
     def run_groups(
-        self, groups: Iterable[tuple[K, str, Sequence[bytes]]], *, fresh: bool = False
+        self, groups: Iterable[Group[K]], *, fresh: bool = False
     ) -> Iterator[tuple[K, list[tuple[RawOutcome, ...]]]]:
         """Run groups of blobs ``(key, op, blobs)``; yields each key when all outcomes of its group are there.
 
-        A group's outcomes are in the order of its blobs, each in the order of the targets.
+        A group's outcomes are in the order of its blobs, each in the order of the targets. A fourth member says on which
+        targets alone to run them, by their places.
         """
         waiting: dict[int, tuple[K, dict[int, int], list[tuple[RawOutcome, ...]]]] = {}
 
         def jobs() -> Iterator[Job]:
-            for key, op, blobs in groups:
+            for key, op, blobs, *rest in groups:
+                only = rest[0] if rest else None
                 places: dict[int, int] = {}
                 made: list[Job] = []
                 for place, blob in enumerate(blobs):
-                    job = Job(next(self._ids), blob, op)
+                    job = Job(next(self._ids), blob, op, only)
                     places[job.id] = place
                     made.append(job)
                 group = (key, places, [()] * len(blobs))

@@ -11,11 +11,15 @@ from bot.targets.target import Target
 
 @dataclass(frozen=True)
 class Job:
-    """One program to run. ``id`` is unique within a run; ``group`` (the op) guides the order after deaths."""
+    """One program to run. ``id`` is unique within a run; ``group`` (the op) guides the order after deaths.
+
+    ``only`` are the targets to run it on, by their places in the pool; the others answer :func:`left_out` at once.
+    """
 
     id: int
     blob: bytes
     group: str = ""
+    only: frozenset[int] | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from bot.targets.frame_buffer import Frame
 from bot.targets.job import Job, Limits, PoolTarget
 from bot.targets.lane_events import Answers, Event, Full, LaneEnd, PutOff, Stopped, WorkerCounts
 from bot.targets.launch import Launcher
-from bot.targets.outcome import RawOutcome, dead
+from bot.targets.outcome import RawOutcome, dead, left_out
 from bot.targets.target import TargetError
 from bot.targets.watchdog import MemoryWatchdog
 from bot.targets.worker_process import WorkerDeath
@@ -85,6 +85,7 @@ class Lane:
         self._closed = False
         self._last_read = 0.0
         self._deadline = 0.0
+        self._busy_since = 0.0
 
     # -- called by the pool -------------------------------------------------------------------------
 
@@ -162,6 +163,8 @@ class Lane:
             if batch is None:
                 return
             if batch.jobs:
+                if not self._outstanding:
+                    self._busy_since = time.monotonic()
                 worker = self._supply.get()
                 if not self._outstanding:
                     self._deadline = time.monotonic() + self._program_seconds()
@@ -184,8 +187,16 @@ class Lane:
             return None
         if self._stopping:
             raise Stopped
-        kept = self._defer(batch.jobs)
+        kept = self._defer(self._asked(batch.jobs))
         return batch if len(kept) == len(batch.jobs) else make_batch(kept)
+
+    def _asked(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """The jobs that are for this target; the others are answered for here."""
+        others = [job for job in jobs if job.only is not None and self.number not in job.only]
+        if not others:
+            return jobs
+        self._answer([(job.id, left_out(job.id)) for job in others])
+        return [job for job in jobs if job.only is None or self.number in job.only]
 
     def _defer(self, jobs: Sequence[Job]) -> Sequence[Job]:
         """Put aside the jobs whose group runs last; the others."""
@@ -219,8 +230,10 @@ class Lane:
                 return
         except WorkerDeath as death:
             self._bury(death)
+            self._count_busy(1)
             return
         outcomes, wrong = self._match(frames)
+        self._count_busy(len(outcomes))
         if outcomes:
             self._answer(outcomes)
         if wrong is None:
@@ -229,6 +242,12 @@ class Lane:
             self._bury(worker.lie(wrong.what))
         else:
             self._replace_liar(wrong)
+
+    def _count_busy(self, answered: int) -> None:
+        now = time.monotonic()
+        self.counts.busy_seconds += now - self._busy_since
+        self.counts.answered += answered
+        self._busy_since = now
 
     def _answer(self, outcomes: list[tuple[int, RawOutcome]]) -> None:
         """Hand outcomes to the pool; until it has done with them, they count as waiting."""

@@ -13,6 +13,8 @@ class WorkerCounts:
 
     starts: int = 0
     start_seconds: float = 0.0
+    busy_seconds: float = 0.0  # with programs on their way, starts included
+    answered: int = 0  # programs
     crashes: int = 0
     hangs: int = 0
     memory: int = 0

@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.programs.dtypes import DTYPES
-from bot.worker.protocol import ProtocolError, decode_header
+from bot.worker.protocol import Header, ProtocolError, decode_header, encode_header
 
 Array = npt.NDArray[Any]
 Status = Literal["ok", "exception", "unsupported", "refused", "crash", "hang", "memory"]
@@ -134,6 +134,19 @@ class RawOutcome:
 def dead(status: Literal["crash", "hang", "memory"], death: Death) -> RawOutcome:
     """The outcome of a program on which its worker died."""
     return RawOutcome(b"", b"", death, status)
+
+
+NOT_ASKED = "NotAsked: the program was not run on this target"
+
+
+def left_out(program_id: int) -> RawOutcome:
+    """The outcome of a target that was not asked: ``unsupported``, for it says nothing of the program."""
+    kind, _, message = NOT_ASKED.partition(": ")
+    fields: Header = {
+        "type": "outcome", "id": program_id, "status": "unsupported", "phase": "build", "call": None,
+        "error": {"type": kind, "message": message}, "tensors": [], "values": [], "absent": [],
+    }  # fmt: skip
+    return RawOutcome(encode_header(fields), b"")
 
 
 def decode_outcome(raw_header: bytes, payload: bytes) -> Outcome:

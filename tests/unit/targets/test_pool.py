@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,25 @@ class TestAnswers:
         for _ in pool.run(slowly()):
             seen.append(time.monotonic() - begin)
         assert seen[0] < 0.65 < seen[-1]
+
+    @pytest.mark.parametrize("fresh", [False, True])
+    def test_a_job_is_run_on_the_targets_that_it_is_for(self, pair, fresh):
+        only = [None, frozenset([0]), frozenset([1]), frozenset()]
+        asked = [replace(job, only=only[job.id % 4]) for job in jobs([ANSWER] * 8)]
+        ran = {
+            result.job.id: [decode_outcome(o.header, o.payload).status for o in result.outcomes]
+            for result in pair.run(asked, fresh=fresh)
+        }
+        no = "unsupported"
+        rows = [["ok", "ok"], ["ok", no], [no, "ok"], [no, no]]
+        assert [ran[number] for number in range(8)] == rows * 2
+
+    def test_time_with_programs_on_their_way_is_counted(self, pair):
+        before = [(c.answered, c.busy_seconds) for c in pair.counts()]
+        run_all(pair, [ANSWER] * 50)
+        for (answered, seconds), counts in zip(before, pair.counts(), strict=True):
+            assert counts.answered == answered + 50
+            assert counts.busy_seconds > seconds
 
     def test_no_jobs(self, pool):
         assert run_all(pool, []) == []
