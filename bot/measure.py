@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Final
 
 from bot.oracle.compare import Comparator
@@ -19,7 +20,7 @@ from bot.programs.program import digest
 from bot.programs.source import SourcedProgram
 from bot.progress import Progress, RunProgress
 from bot.run_directory import Entry, RunDirectory
-from bot.shares import Shares
+from bot.shares import PILOT, Shares
 from bot.targets.job import Job
 from bot.targets.outcome import RawOutcome
 from bot.targets.pool import Pool
@@ -73,7 +74,11 @@ class Measurement:
         """
         shown = RunProgress(started=self.clock(), done=len(measured.done))
         sent: dict[int, SourcedProgram] = {}
-        for result in self.pool.run(self._jobs(programs, measured, deadline, sent)):
+        jobs = self._jobs(programs, measured, deadline, sent)
+        results = self.pool.run(jobs)
+        if self.shares is not None:  # all have answered the first few before any may be passed by
+            results = chain(self.pool.run(islice(jobs, PILOT)), results)
+        for result in results:
             program = sent.pop(result.job.id)
             comparison = self.comparator.compare(program, result.outcomes)
             if comparison.mismatches:

@@ -1,14 +1,13 @@
 """Shares: in a run with a budget, a target that takes far longer than the others runs a share of the programs.
 
-Targets answer the same programs, so the slowest one sets the pace of all: JAX compiles what it has not seen in this shape
-before, at 100 to 300 ms where others take 2. The first programs of every op go to every target; of the rest, a slow one
-is asked so many that it takes about as long as a target of :data:`SLOW` times the median pace would for all. Candidate
-and baseline are asked everything.
+Targets answer the same programs, so the slowest one would set the pace of all: JAX compiles what it has not seen in this
+shape before, at 100 to 300 ms where others take 2. A slow target is therefore asked as many as it can answer, and the rest
+goes past it: a program is for it when few wait there already, and more may wait when it has not met their op yet.
+Candidate and baseline are asked everything.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from statistics import median
@@ -18,9 +17,10 @@ from bot.oracle.roles import Role
 from bot.programs.source import SourcedProgram
 from bot.targets.lane_events import WorkerCounts
 
-FIRST: Final = 2  # programs of each op that every target runs
+PILOT: Final = 32  # programs that all targets answer before a pace is believed
 SLOW: Final = 4.0  # times the median target's seconds a program
-SETTLED: Final = 16  # programs answered before a target's pace is believed
+QUEUE: Final = 2  # programs that may wait for a slow target
+QUEUE_OF_NEW_OPS: Final = 12  # where it has not met the program's op
 
 
 def spared_none(roles: Sequence[Role]) -> list[int]:
@@ -36,41 +36,44 @@ class Shares:
     ) -> None:
         self._counts = counts
         self._always = frozenset(always)
-        self._of_op: Counter[str] = Counter()
+        self._done_before = [_done(c) for c in counts()]
+        self._asked = [0] * len(self._done_before)
+        self._met: set[tuple[int, str]] = set()
         self._left_out: Counter[int] = Counter()
-        self._asked = 0
+        self._programs = 0
 
     def of(self, program: SourcedProgram) -> frozenset[int] | None:
         """The places of the targets to run a program on; None for all."""
-        self._asked += 1
-        self._of_op[program.op] += 1
-        if self._of_op[program.op] <= FIRST:
-            return None
-        strides = self._strides()
-        number = int(program.digest[:8], 16)
-        left_out = {place for place, stride in enumerate(strides) if number % stride}
-        if not left_out:
-            return None
+        self._programs += 1
+        slow = self._slow() if self._programs > PILOT else ()
+        left_out = {place for place in slow if not self._has_room(place, program.op)}
+        for place in range(len(self._asked)):
+            if place not in left_out:
+                self._asked[place] += 1
+                self._met.add((place, program.op))
         self._left_out.update(left_out)
-        return frozenset(range(len(strides))) - left_out
+        return frozenset(range(len(self._asked))) - left_out if left_out else None
 
     def notes(self, labels: Sequence[str]) -> Iterator[str]:
         """What a report should say: a line for each target that was not asked everything."""
         for place, count in sorted(self._left_out.items()):
             yield (
                 f"{labels[place]} takes over {SLOW:g} times as long a program as the median target: "
-                f"{self._asked - count:,} of {self._asked:,} programs were run on it"
+                f"{self._programs - count:,} of {self._programs:,} programs were run on it"
             )
 
-    def _strides(self) -> list[int]:
-        """For each target the n of \"one program in n\"."""
+    def _has_room(self, place: int, op: str) -> bool:
+        done = _done(self._counts()[place]) - self._done_before[place]
+        room = QUEUE if (place, op) in self._met else QUEUE_OF_NEW_OPS
+        return self._asked[place] - done < room
+
+    def _slow(self) -> list[int]:
         counts = self._counts()
-        paces = [c.busy_seconds / c.answered if c.answered >= SETTLED else None for c in counts]
-        known = [pace for pace in paces if pace is not None]
-        if len(known) < 2 or median(known) <= 0:
-            return [1] * len(paces)
-        bound = SLOW * median(known)
-        return [
-            1 if pace is None or place in self._always else max(1, math.ceil(pace / bound))
-            for place, pace in enumerate(paces)
-        ]
+        paces = [c.busy_seconds / max(c.answered, 1) for c in counts]
+        bound = SLOW * median(paces)
+        return [p for p, pace in enumerate(paces) if pace > bound and p not in self._always]
+
+
+def _done(counts: WorkerCounts) -> int:
+    """Programs that wait for the target no longer: answered, or put off to the end."""
+    return counts.answered + counts.deferred

@@ -2,42 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from bot.programs.source import SourcedProgram
-from bot.shares import Shares
+from bot.shares import PILOT, QUEUE, QUEUE_OF_NEW_OPS, Shares
 from bot.targets.lane_events import WorkerCounts
 
 
-def _counts(*seconds: float) -> list[WorkerCounts]:
-    """Targets that have answered 100 programs in so many seconds."""
-    return [WorkerCounts(busy_seconds=s, answered=100) for s in seconds]
+class _Pool:
+    """Three targets; the third takes 0.5 s a program, the others 0.01."""
+
+    def __init__(self, always: Collection[int] = (), slow_seconds: float = 0.5) -> None:
+        self.counts = [WorkerCounts(), WorkerCounts(), WorkerCounts()]
+        self._pace = [0.01, 0.01, slow_seconds]
+        self.shares = Shares(lambda: self.counts, always)
+
+    def answer(self, place: int, programs: int) -> None:
+        self.counts[place].answered += programs
+        self.counts[place].busy_seconds += programs * self._pace[place]
+
+    def ask(self, programs: int, op: str = "add") -> list[frozenset[int] | None]:
+        return [self.shares.of(SourcedProgram(b"", "", op)) for _ in range(programs)]
+
+    def pilot(self) -> None:
+        assert self.ask(PILOT) == [None] * PILOT
+        for place in range(3):
+            self.answer(place, PILOT)
 
 
-def _ask(shares: Shares, programs: int) -> list[frozenset[int] | None]:
-    return [shares.of(SourcedProgram(b"", f"{number:08x}", "add")) for number in range(programs)]
+FAST = frozenset([0, 1])
 
 
-def test_a_target_of_ten_times_the_bound_runs_the_first_two_and_one_program_in_ten() -> None:
-    # The median pace is 0.01 s, so that the bound is 0.04 s; the slow target takes 0.4 s.
-    shares = Shares(lambda: _counts(1, 1, 40), always=())
-    asked = _ask(shares, 102)
-    assert asked[:2] == [None, None]
-    assert [n for n, only in enumerate(asked) if only is None] == [0, 1, *range(10, 102, 10)]
-    assert all(only == {0, 1} for only in asked if only is not None)
-    assert list(shares.notes(["a", "b", "c"])) == [
-        "c takes over 4 times as long a program as the median target: 12 of 102 programs were run on it"
+def test_a_slow_target_is_asked_what_it_can_answer() -> None:
+    pool = _Pool()
+    pool.pilot()
+    assert pool.ask(5) == [None] * QUEUE + [FAST] * (5 - QUEUE)
+    pool.answer(2, 1)
+    assert pool.ask(2) == [None, FAST]
+    assert list(pool.shares.notes(["a", "b", "c"])) == [
+        "c takes over 4 times as long a program as the median target: 35 of 39 programs were run on it"
     ]
 
 
+def test_an_op_that_it_has_not_met_may_wait_in_a_longer_queue() -> None:
+    pool = _Pool()
+    pool.pilot()
+    pool.ask(QUEUE)
+    asked = [pool.ask(1, f"op{n}")[0] for n in range(QUEUE_OF_NEW_OPS)]
+    assert asked == [None] * (QUEUE_OF_NEW_OPS - QUEUE) + [FAST] * QUEUE
+
+
 def test_the_candidate_runs_everything_however_slow() -> None:
-    shares = Shares(lambda: _counts(1, 1, 40), always=[2])
-    assert _ask(shares, 50) == [None] * 50
-    assert list(shares.notes(["a", "b", "c"])) == []
+    pool = _Pool(always=[2])
+    pool.pilot()
+    assert pool.ask(50) == [None] * 50
+    assert list(pool.shares.notes(["a", "b", "c"])) == []
 
 
 def test_targets_of_about_one_pace_run_everything() -> None:
-    assert _ask(Shares(lambda: _counts(1, 2, 3.9), always=()), 50) == [None] * 50
-
-
-def test_no_pace_is_believed_before_it_has_settled() -> None:
-    counts = [*_counts(1, 1), WorkerCounts(busy_seconds=60, answered=15)]
-    assert _ask(Shares(lambda: counts, always=()), 50) == [None] * 50
+    pool = _Pool(slow_seconds=0.039)
+    pool.pilot()
+    assert pool.ask(50) == [None] * 50
