@@ -56,27 +56,28 @@ def bundles(
     for finding in findings:
         entry = failing[finding.program]
         blob = _blob(finding.program, directory)
-        job = Job(0, blob, entry.op)
         yield FindingBundle(
             finding,
             blob,
             tuple(
-                TargetOutcome(
-                    party.label,
-                    party.framework,
-                    _outcome(job, entry, index, pool),
-                    target.target.device,
-                    role,
-                )
-                for index, (party, target, role) in enumerate(
-                    zip(comparator.parties, pool.targets, roles, strict=True)
+                TargetOutcome(party.label, party.framework, outcome, target.target.device, role)
+                for party, outcome, target, role in zip(
+                    comparator.parties,
+                    _outcomes(blob, entry, pool),
+                    pool.targets,
+                    roles,
+                    strict=True,
                 )
             ),
         )
 
 
 def _case(entry: Entry, directory: RunDirectory) -> Case:
-    asked = {place for place, status in enumerate(entry.statuses) if status.reason != NOT_ASKED}
+    asked = {
+        place
+        for place, status in enumerate(entry.statuses)
+        if not status.reason.endswith(NOT_ASKED)
+    }
     only = None if len(asked) == len(entry.statuses) else frozenset(asked)
     return Case(
         entry.digest, entry.op, entry.mismatches, lambda: _blob(entry.digest, directory), only
@@ -98,10 +99,13 @@ def _to_float64(blob: bytes) -> bytes | None:
     return None if wide == blob else wide
 
 
-def _outcome(job: Job, entry: Entry, index: int, pool: Pool) -> Outcome:
-    """What a target makes of a program; where it died, the death on record: no program dies again for a report."""
-    status = entry.statuses[index].status
-    if entry.deaths and entry.deaths[index] is not None and status in DIED:
-        return Outcome(status, death=entry.deaths[index])
-    (result,) = pool.only(index).run([job])
-    return decoded(result.outcomes[0])
+def _outcomes(blob: bytes, entry: Entry, pool: Pool) -> list[Outcome]:
+    """What the targets make of a program; where one died, the death on record: no program dies again for a report."""
+    died = {
+        place: Outcome(status.status, death=entry.deaths[place])
+        for place, status in enumerate(entry.statuses)
+        if entry.deaths and entry.deaths[place] is not None and status.status in DIED
+    }
+    alive = frozenset(range(len(entry.statuses))) - died.keys()
+    (result,) = pool.run([Job(0, blob, entry.op, alive)])
+    return [died.get(place) or decoded(raw) for place, raw in enumerate(result.outcomes)]

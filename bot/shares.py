@@ -19,6 +19,7 @@ from bot.targets.lane_events import WorkerCounts
 
 PILOT: Final = 32  # programs that all targets answer before a pace is believed
 SLOW: Final = 4.0  # times the median target's seconds a program
+SLOW_SECONDS: Final = 0.02  # a program; who is faster than that holds nobody up
 QUEUE: Final = 2  # programs that may wait for a slow target
 QUEUE_OF_NEW_OPS: Final = 12  # where it has not met the program's op
 
@@ -70,7 +71,7 @@ class Shares:
     def _slow(self) -> list[int]:
         counts = self._counts()
         paces = [c.busy_seconds / max(c.answered, 1) for c in counts]
-        bound = SLOW * median(paces)
+        bound = max(SLOW * median(paces), SLOW_SECONDS)
         return [p for p, pace in enumerate(paces) if pace > bound and p not in self._always]
 
 

@@ -136,15 +136,14 @@ def dead(status: Literal["crash", "hang", "memory"], death: Death) -> RawOutcome
     return RawOutcome(b"", b"", death, status)
 
 
-NOT_ASKED = "NotAsked: the program was not run on this target"
+NOT_ASKED = "the program was not run on this target"
 
 
 def left_out(program_id: int) -> RawOutcome:
     """The outcome of a target that was not asked: ``unsupported``, for it says nothing of the program."""
-    kind, _, message = NOT_ASKED.partition(": ")
     fields: Header = {
         "type": "outcome", "id": program_id, "status": "unsupported", "phase": "build", "call": None,
-        "error": {"type": kind, "message": message}, "tensors": [], "values": [], "absent": [],
+        "error": {"type": "NotAsked", "message": NOT_ASKED}, "tensors": [], "values": [], "absent": [],
     }  # fmt: skip
     return RawOutcome(encode_header(fields), b"")
 
