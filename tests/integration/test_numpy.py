@@ -102,6 +102,9 @@ def test_the_dtype_is_pytorchs(numpy: WorkerClient) -> None:
 def test_an_array_without_dimensions_has_dimension_0(numpy: WorkerClient) -> None:
     assert result(run(numpy, "sum", np.array(3.0), 0, True)).shape == ()
     assert result(run(numpy, "cumsum", np.array(3.0), -1)).shape == ()
+    empty = np.zeros((7, 0, 3, 5))
+    assert result(run(numpy, "flatten", empty, 1, 2)).shape == (7, 0, 5)
+    assert result(run(numpy, "flatten", empty)).shape == (0,)
 
 
 def test_what_a_form_does_not_take_is_unsupported(numpy: WorkerClient) -> None:
