@@ -124,6 +124,17 @@ LOG1P = (
 )
 
 
+@pytest.mark.parametrize(("off", "findings"), [(9.2e-5, 0), (10e-5, 1)])
+def test_approximations_of_one_function_may_differ_by_eight_tolerances(off, findings):
+    """The tolerance at 1.5 is 1e-5 + 1.3e-6 * 1.5 = 1.195e-5, and 8 of it are 9.56e-5."""
+
+    def rough(x):
+        return x + np.float32(off) if x.dtype == np.float32 else x
+
+    simulation = peers(forward(rough), forward(lambda x: x))
+    assert len(settled(simulation, [program("id", [1.5])], ("peer", "peer")).findings) == findings
+
+
 def test_float64_names_the_side_that_lost_its_digits():
     """log(1 + x) for x = 1e-3: computed as written, float32 is 2^-24 / 1e-3 = 6e-5 off; log1p keeps all digits."""
     naive, good, x = LOG1P
@@ -134,7 +145,7 @@ def test_float64_names_the_side_that_lost_its_digits():
 
 
 def test_who_agrees_with_the_wrong_is_wrong_too():
-    """Off by 2.6, 2.4 and 0.5 tolerances: over 3 * 0.5 + 1 is the candidate alone, yet its baseline is on its side."""
+    """Off by 9.6, 9.4 and 0.5 tolerances: over 3 * 0.5 + 8 is the candidate alone, yet its baseline is on its side."""
 
     def off(by):
         def moved(x):
@@ -143,7 +154,7 @@ def test_who_agrees_with_the_wrong_is_wrong_too():
         return forward(moved)
 
     made = program("id", [10.0, 11.0, 12.0])
-    (finding,) = settled(check(off(2.6), off(2.4), off(-0.5)), [made]).findings
+    (finding,) = settled(check(off(9.6), off(9.4), off(-0.5)), [made]).findings
     assert finding.sides == ((PEER,), (CANDIDATE, BASELINE))
     assert set(finding.blamed) == {CANDIDATE, BASELINE}
     assert finding.status == "known"
