@@ -9,6 +9,8 @@ PyTorch Dynamo's ``same(..., fp64_ref)``:
 - a side's error is the largest distance of its results from the reference, in units of the tolerance there. A side is
   **wrong** when its error is over k times the best side's plus a slack; k = 2, 3 for half types and for fewer than 1,000
   elements. The slack is what approximations of one function may differ by (:data:`SLACK`)
+- a side that would be wrong is judged anew by what its error is beyond the *conditioning* (``conditioning.py``): four times
+  what the reference itself moves when the inputs are rounded otherwise
 - when no side is wrong and every error is within half of the dtype's digits (``sqrt(eps)`` of the element or of the
   tensor's median magnitude), it is **rounding**: the mismatch is dismissed and counted
 - when no side is wrong but the errors are larger, both are **far** from the reference: ill-conditioned or both wrong,
@@ -28,6 +30,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from bot.oracle import conditioning
 from bot.oracle.difference import parts, widened
 from bot.oracle.finding import Mismatch
 from bot.oracle.tensors import Party, TensorRules
@@ -85,8 +88,12 @@ def judge(
     narrow: Mapping[str, Outcome],
     wide: Mapping[str, Outcome],
     rules: TensorRules,
+    moved: Sequence[Mapping[str, Outcome]] = (),
 ) -> Float64Judgement:
-    """Judge a mismatch by the outcomes (by label) of its program and of its float64 form."""
+    """Judge a mismatch by the outcomes (by label) of its program and of its float64 form.
+
+    ``moved``: those of the programs that :func:`bot.oracle.conditioning.moved` gives, where they were run.
+    """
     labels = [label for side in mismatch.sides for label in side]
     tensors = {label: _tensor(narrow.get(label), mismatch) for label in labels}
     found = [tensor for tensor in tensors.values() if tensor is not None]
@@ -106,7 +113,14 @@ def judge(
     bound = rules.bound(mismatch.role, dtype, found[0].array.size)
     values = {label: _flat(t.array, t.dtype) for label, t in tensors.items() if t is not None}
     wide_values = [_flat(t.array, t.dtype) for _, t in sorted(references.items())]
-    return _weigh(mismatch, base_dtype(dtype), bound, values, wide_values, len(frameworks) > 1)
+    spread = np.zeros(wide_values[0].shape)
+    if moved:
+        results = [_tensor(outcomes.get(min(references)), mismatch) for outcomes in moved]
+        spread = conditioning.spread(
+            wide_values[0], [None if t is None else _flat(t.array, t.dtype) for t in results]
+        )
+    independent = len(frameworks) > 1
+    return _weigh(mismatch, base_dtype(dtype), bound, values, wide_values, spread, independent)
 
 
 def _weigh(
@@ -115,6 +129,7 @@ def _weigh(
     bound: Bound,
     values: Mapping[str, Array],
     references: Sequence[Array],
+    spread: Array,
     independent: bool,
 ) -> Float64Judgement:
     reference = references[0]
@@ -135,7 +150,11 @@ def _weigh(
         # Where no side is in question, an overflow that all share says nothing about any of them.
         shared = np.isfinite(sum(distances.values(), np.zeros(reference.shape)))
         judged = settled & (in_question | shared)
-        distances = {label: distance[judged] for label, distance in distances.items()}
+        conditioned = conditioning.ROUNDINGS * spread[judged]
+        distances = {
+            label: np.maximum(distance[judged] - conditioned, 0.0)
+            for label, distance in distances.items()
+        }
         errors = {
             label: float((distance / allowed[judged]).max(initial=0.0))
             for label, distance in distances.items()
@@ -157,6 +176,8 @@ def _weigh(
     kind = "of independent frameworks" if independent else "of one framework"
     shown = ", ".join(f"{label} {error:.3g}" for label, error in errors.items())
     line = f"against float64 runs {kind}, largest error in units of the tolerance: {shown}"
+    if spread.any():
+        line += " (beyond what rounding the inputs explains)"
     if wrong:
         return Float64Judgement("wrong", line, wrong, independent, errors)
     return Float64Judgement("rounding" if near else "far", line, (), independent, errors)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bot.oracle import float64
+from bot.oracle import conditioning, float64
 from bot.oracle.compare import Comparator
 from bot.oracle.exact import decoded
 from bot.oracle.finding import Evidence, Mismatch
@@ -13,6 +13,7 @@ from bot.oracle.float64 import Float64Judgement
 from bot.oracle.initial import InitialTensors
 from bot.oracle.rerun import Case, Group, Runner
 from bot.oracle.tensors import TensorRules
+from bot.oracle.tolerance import base_dtype
 from bot.programs.program import ProgramError, decode
 from bot.programs.transform import with_dtype
 from bot.targets.outcome import RawOutcome
@@ -75,9 +76,45 @@ def refine(
             yield index, cases[index].op, (blob, wide), cases[index].only
 
     for index, (narrow, wide) in runner.run_groups(groups()):
-        refined[index] = _judged(cases[index], asked[index], narrow, wide, comparator, runner)
+        refined[index] = _judged(cases[index], asked[index], narrow, wide, (), comparator, runner)
+    _refine_by_conditioning(refined, cases, asked, comparator, runner, to_float64)
     # A pool that was stopped gives fewer results; what it did not judge stands.
     return [refined.get(index, Refined(case, case.mismatches)) for index, case in enumerate(cases)]
+
+
+def _refine_by_conditioning(
+    refined: dict[int, Refined],
+    cases: Sequence[Case],
+    asked: Mapping[int, Sequence[Mismatch]],
+    comparator: Comparator,
+    runner: Runner,
+    to_float64: ToFloat64,
+) -> None:
+    """Judge anew what would be wrong, with the moves of the exact result beside it."""
+
+    def groups() -> Iterator[Group[int]]:
+        for index in sorted(refined):
+            said = refined[index].judgements.items()
+            dtypes = {
+                observation.dtype
+                for mismatch, judgement in said
+                if judgement.says == "wrong"
+                for observation in mismatch.observations
+            }
+            roundoffs = [
+                conditioning.ROUNDOFF[base_dtype(dtype)] for dtype in dtypes if dtype is not None
+            ]
+            if roundoffs:
+                blob = cases[index].load()
+                wide = to_float64(blob)
+                if wide is not None:
+                    blobs = (blob, wide, *conditioning.moved(wide, max(roundoffs)))
+                    yield index, cases[index].op, blobs, cases[index].only
+
+    for index, (narrow, wide, *moved) in runner.run_groups(groups()):
+        refined[index] = _judged(
+            cases[index], asked[index], narrow, wide, moved, comparator, runner
+        )
 
 
 def _judged(
@@ -85,15 +122,20 @@ def _judged(
     questions: Sequence[Mismatch],
     narrow: Sequence[RawOutcome],
     wide: Sequence[RawOutcome],
+    moved: Sequence[Sequence[RawOutcome]],
     comparator: Comparator,
     runner: Runner,
 ) -> Refined:
     program, data = decode(case.load())
     rules = TensorRules(InitialTensors(program, data), case.digest, case.op, comparator.conventions)
-    narrow_by_label = {label: decoded(raw) for label, raw in runner.by_label(narrow).items()}
-    wide_by_label = {label: decoded(raw) for label, raw in runner.by_label(wide).items()}
+    by_label = [
+        {label: decoded(raw) for label, raw in runner.by_label(outcomes).items()}
+        for outcomes in (narrow, wide, *moved)
+    ]
     judgements = {
-        mismatch: float64.judge(mismatch, comparator.parties, narrow_by_label, wide_by_label, rules)
+        mismatch: float64.judge(
+            mismatch, comparator.parties, by_label[0], by_label[1], rules, by_label[2:]
+        )
         for mismatch in questions
         if not (program.origin.random or program.origin.uninitialised)
     }

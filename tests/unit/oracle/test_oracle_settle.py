@@ -135,6 +135,18 @@ def test_approximations_of_one_function_may_differ_by_eight_tolerances(off, find
     assert len(settled(simulation, [program("id", [1.5])], ("peer", "peer")).findings) == findings
 
 
+def test_what_rounding_the_input_explains_is_nobodys_fault():
+    """1 / sqrt(1 - x*x) next to 1: rounding x*x costs it as much as rounding x does; (1 - x) (1 + x) loses nothing."""
+    rough = forward(lambda x: x.dtype.type(1) / np.sqrt(x.dtype.type(1) - x * x))
+    good = forward(lambda x: x.dtype.type(1) / np.sqrt((1 - x) * (1 + x)))
+    x = np.float32(1) - np.float32(2) ** np.arange(-14, -8, dtype=np.float32)
+    simulation, made = peers(rough, good), program("id", x + np.float32(3e-6))
+    assert simulation.cases([made])
+    result = settled(simulation, [made], ("peer", "peer"))
+    assert result.findings == ()
+    assert result.within_float64_witness == 1
+
+
 def test_float64_names_the_side_that_lost_its_digits():
     """log(1 + x) for x = 1e-3: computed as written, float32 is 2^-24 / 1e-3 = 6e-5 off; log1p keeps all digits."""
     naive, good, x = LOG1P
