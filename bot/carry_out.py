@@ -9,17 +9,19 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from bot.changes.change import Changes
 from bot.errors import OpDiffError
 from bot.judge import bundles, judge
 from bot.measure import Measured, Measurement
+from bot.mutations import A_PROGRAM, Mutations, in_turn, mutations_of
 from bot.oracle.compare import Comparator
 from bot.oracle.roles import held_to
 from bot.oracle.settle import Settlement
 from bot.oracle.sides import unique_labels
-from bot.plan import Plan
+from bot.plan import SUITE_SOURCES, Plan
 from bot.prefetch import Prefetched
 from bot.programs.op_groups import group_of
 from bot.programs.op_index import OpIndex, UnknownOpError
@@ -76,17 +78,14 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
             progress.note(f"{len(measured.entries):,} programs were measured before")
         comparator = comparator_of(assignment, labels, facts)
         left_out: Counter[str] = Counter()
+        mutations = mutations_of(plan, groups, source.index(), workshop.signatures)
         asked = tuple(requests(plan, entries))
-        found = (
-            capped(source.programs(asked, counts), plan.per_op, left_out)
-            if plan.budget is None
-            else in_rounds(source, asked, counts, plan.per_op, left_out)
-        )
-        programs = Prefetched(found)
+        programs = Prefetched(in_order(plan, source, asked, counts, left_out, mutations))
         deadline = None if plan.budget is None else workshop.clock() + plan.budget
         shares = None if plan.budget is None else Shares(pool.counts, spared_none(plan.roles))
         try:
-            Measurement(pool, comparator, directory, progress, workshop.clock, shares).run(
+            told = None if mutations is None else mutations.note
+            Measurement(pool, comparator, directory, progress, workshop.clock, shares, told).run(
                 programs, measured, deadline
             )
         finally:
@@ -95,7 +94,8 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         settlement = judge(measured, pool, comparator, plan.roles, directory, progress)
         story = Story(
             assignment.plan, labels, facts, measured, counts, settlement, assignment.changes,
-            (*assignment.notes, *_left_out(left_out, plan.per_op), *(shares.notes(labels) if shares else ())),
+            (*assignment.notes, *_left_out(left_out, plan.per_op),
+             *(mutations.notes() if mutations else ()), *(shares.notes(labels) if shares else ())),
             assignment.shortfalls, assignment.untestable, started, workshop.now(), groups,
         )  # fmt: skip
         results = summarise(story)
@@ -173,34 +173,79 @@ def _kind(program: SourcedProgram) -> str:
     return str(json.loads(text)["origin"].get("kind", "sample"))
 
 
+def in_order(
+    plan: Plan,
+    source: OpInfoSource,
+    asked: Sequence[SourceRequest],
+    counts: SourceCounts,
+    left_out: Counter[str],
+    mutations: Mutations | None,
+) -> Iterator[SourcedProgram]:
+    """All programs of a plan: its sources', then mutants of them; under a budget, in rounds and by turns."""
+    if plan.sources == ("mutation",):
+        assert mutations is not None
+        for _ in mutations.offering(source.programs(asked, counts)):
+            pass
+    elif plan.budget is None:
+        found = source.programs(asked, counts)
+        offered = found if mutations is None else mutations.offering(found)
+        yield from capped(offered, plan.per_op, left_out)
+    elif mutations is None:
+        yield from in_rounds(source, asked, counts, plan.per_op, left_out)
+    else:
+        # What PyTorch documents to raise is cheap; reference inputs are many, and like the samples.
+        first = [r for kind in ("error", "sample") for r in asked if r.kinds == (kind,)]
+        yield from in_rounds(source, first, counts, plan.per_op, left_out, mutations)
+        rest = [r for r in asked if r.kinds == ("reference",)]
+        references = in_rounds(source, rest, counts, plan.per_op, left_out)
+        yield from in_turn(references, mutations.rest()) if mutations.between else references
+    if mutations is not None:
+        yield from mutations.last()
+
+
 def in_rounds(
     source: OpInfoSource,
     asked: Sequence[SourceRequest],
     counts: SourceCounts,
     per_op: int | None,
     left_out: Counter[str],
+    mutations: Mutations | None = None,
 ) -> Iterator[SourcedProgram]:
     """The same programs in rounds, the first few of every op before more of any: where time ends, all ops have been run.
 
     A round takes what :data:`ROUNDS` says of each op and kind, less what the rounds before took. What the source offers
-    is counted in the first, which sees all of it; the tracer's cache gives it again to the others.
+    is counted in the first, which sees all of it; the tracer's cache gives it again to the others. Mutants of every op
+    follow each round, and take turns with the last.
     """
     taken_before = 0
     for number, limit in enumerate((*ROUNDS, None)):
         limit = per_op if limit is None or (per_op is not None and per_op < limit) else limit
         beyond: Counter[str] = Counter()
         offered = source.programs(asked, counts if number == 0 else SourceCounts())
-        place: Counter[tuple[str, str]] = Counter()
-        for program in capped(offered, limit, beyond):
-            key = program.op, _kind(program)
-            place[key] += 1
-            if place[key] > taken_before:
-                yield program
+        if mutations is not None and number == 0:
+            offered = mutations.offering(offered)
+        taken = _beyond(capped(offered, limit, beyond), taken_before)
+        if mutations is not None and mutations.between:
+            if limit is None:
+                taken = in_turn(taken, mutations.rest())
+            else:
+                taken = chain(taken, mutations.each(limit * A_PROGRAM))
+        yield from taken
         if not beyond or limit == per_op:
             left_out.update(beyond)
             return
         assert limit is not None
         taken_before = limit
+
+
+def _beyond(programs: Iterable[SourcedProgram], taken: int) -> Iterator[SourcedProgram]:
+    """All but the first few of each op and kind."""
+    place: Counter[tuple[str, str]] = Counter()
+    for program in programs:
+        key = program.op, _kind(program)
+        place[key] += 1
+        if place[key] > taken:
+            yield program
 
 
 def _left_out(left_out: Counter[str], per_op: int | None) -> Iterator[str]:
@@ -235,7 +280,8 @@ def _group_of(op: str, plan: Plan, index: OpIndex) -> str:
 def entries_of(plan: Plan, groups: Sequence[str], index: OpIndex) -> tuple[SourceEntry, ...]:
     """The source's entries for op groups, each once."""
     entries = dict.fromkeys(entry for group in groups for entry in index.entries_of(group))
-    return tuple(entry for entry in entries if entry.source in plan.sources)
+    sources = SUITE_SOURCES if plan.sources == ("mutation",) else plan.sources
+    return tuple(entry for entry in entries if entry.source in sources)
 
 
 def requests_of(plan: Plan, index: OpIndex) -> Iterator[SourceRequest]:

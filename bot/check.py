@@ -16,7 +16,15 @@ from bot.changes.change import Changes
 from bot.changes.changeset import ChangeSet
 from bot.defaults import defaults_of
 from bot.errors import OpDiffError
-from bot.plan import CHECK_DTYPES, ChangeSource, Dtype, Plan, PlannedTarget
+from bot.plan import (
+    CHECK_DTYPES,
+    DEFAULT_SOURCES,
+    SUITE_SOURCES,
+    ChangeSource,
+    Dtype,
+    Plan,
+    PlannedTarget,
+)
 from bot.programs.opinfo_source import PINNED_RELEASE
 from bot.report.results import FailOn, Results
 from bot.run_directory import RunDirectory
@@ -59,6 +67,7 @@ class CheckRequest:
     every: bool = False
     shard: str = ""
     pull_request: int | None = None
+    mutations: int | None = None  # of each op; None for the usual number
 
 
 def check(
@@ -99,6 +108,8 @@ def plan_check(request: CheckRequest, subject: Subject) -> Plan:
         arguments=request.arguments,
         targets=_targets(request, subject, candidate),
         ops=share_of(subject.ops, cost(subject), part),
+        sources=DEFAULT_SOURCES if request.mutations != 0 else SUITE_SOURCES,
+        mutations=request.mutations,
         dtypes=WHOLE_DTYPES if request.every else CHECK_DTYPES,
         seed=_first(request.seed, config.seed, 0),
         budget=_first(request.budget, _budget(subject, part)),

@@ -25,6 +25,7 @@ from bot.cli_options import (
     FrameworkOption,
     HeadOption,
     JsonOption,
+    MutationsOption,
     OutOption,
     PatchOption,
     QuietOption,
@@ -170,6 +171,7 @@ def check(
         list[str] | None, typer.Option(help="A target to compare with; default: by framework.")
     ] = None,
     device: DeviceOption = None,
+    mutations: MutationsOption = None,
     budget: BudgetOption = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, max=MAX_SEED, help="Same seed, same programs.")
@@ -208,7 +210,7 @@ def check(
             pull_request=pull_request,
         ),
         candidate=candidate, baseline=baseline, peers=tuple(peer or ()), budget=budget, seed=seed,
-        fail_on=fail_on, shard=shard,
+        fail_on=fail_on, shard=shard, mutations=mutations,
     )  # fmt: skip
     subject = find_subject(request)
     devices = asked or subject.config.devices or ("cpu",)

@@ -37,6 +37,14 @@ BudgetOption = Annotated[
         "--budget", min=1, max=MAX_BUDGET, help="Seconds for running programs; default: no bound."
     ),
 ]
+MutationsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--mutations",
+        min=0,
+        help="Mutants of each op, 0 for none; default: 200, or as many as a budget allows.",
+    ),
+]
 RepoOption = Annotated[Path | None, typer.Option("--repo", help="Git repository of the framework.")]
 BaseOption = Annotated[str | None, typer.Option("--base", help="Base revision.")]
 HeadOption = Annotated[str | None, typer.Option("--head", help="Head revision.")]

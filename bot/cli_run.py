@@ -11,6 +11,7 @@ from bot.cli_options import (
     DEFAULT_OUT,
     BudgetOption,
     JsonOption,
+    MutationsOption,
     OutOption,
     QuietOption,
     SeedOption,
@@ -94,7 +95,7 @@ def run(
         list[str] | None,
         typer.Option("--target", help="REQUIREMENT[:DEVICE[:OPTIONS]]; at least two."),
     ] = None,
-    source: Annotated[list[str] | None, typer.Option(help="opinfo, moduleinfo.")] = None,
+    source: Annotated[list[str] | None, typer.Option(help="opinfo, moduleinfo, mutation.")] = None,
     dtype: Annotated[
         list[str] | None,
         typer.Option(help="dtypes by comma, or all. Default: float32; with --op: all."),
@@ -107,6 +108,7 @@ def run(
         int | None,
         typer.Option(min=1, help="At most so many programs of each op and kind."),
     ] = None,
+    mutations: MutationsOption = None,
     budget: BudgetOption = None,
     seed: SeedOption = 0,
     out: OutOption = DEFAULT_OUT,
@@ -126,11 +128,22 @@ def run(
 ) -> None:
     """Run ops on two or more targets and report where they differ."""
     if resume is not None:
-        planned = (op, every, target, source, dtype, kind, per_op, seed, budget is not None)
+        planned = (
+            op,
+            every,
+            target,
+            source,
+            dtype,
+            kind,
+            per_op,
+            mutations is not None,
+            seed,
+            budget is not None,
+        )
         if any(planned):
             raise OpDiffError(
                 "--resume goes on as planned: give no --op, --all, --target, --source, --dtype, --kind, --per-op, "
-                "--seed or --budget"
+                "--mutations, --seed or --budget"
             )
         with open_workshop(quiet) as workshop:
             results = resume_run(resume, workshop, allow_paths)
@@ -147,6 +160,7 @@ def run(
         seed=seed,
         budget=budget if budget is not None or not every else ALL_SECONDS,
         per_op=per_op,
+        mutations=mutations,
     )
     with open_workshop(quiet) as workshop:
         results = run_plan(plan, out, workshop)

@@ -63,6 +63,7 @@ class Measurement:
     progress: Progress
     clock: Callable[[], float] = time.monotonic
     shares: Shares | None = None  # None: every program goes to every target
+    told: Callable[[SourcedProgram, Entry], None] | None = None  # told what came of each program
 
     def run(
         self, programs: Iterable[SourcedProgram], measured: Measured, deadline: float | None
@@ -80,6 +81,7 @@ class Measurement:
             results = chain(self.pool.run(islice(jobs, PILOT)), results)
         for result in results:
             program = sent.pop(result.job.id)
+            sent_as = program
             comparison = self.comparator.compare(program, result.outcomes)
             if comparison.mismatches:
                 written = _with_written_gradients(program, result.outcomes)
@@ -98,13 +100,15 @@ class Measurement:
             )
             self.directory.record(entry, program.blob)
             measured.add(entry)
+            if self.told is not None:
+                self.told(sent_as, entry)
             shown.done += 1
             shown.op = program.op
             shown.mismatching += bool(entry.mismatches)
             shown.deaths += sum(status.status in DIED for status in entry.statuses)
             self.progress.update(shown)
             if deadline is not None and sent and self.clock() >= deadline + OVERRUN_SECONDS:
-                measured.out_of_time = True
+                measured.out_of_time = not all(program.extra for program in sent.values())
                 self.pool.stop()
         self.progress.finish(shown)
 
@@ -120,7 +124,7 @@ class Measurement:
             if program.digest in seen:
                 continue
             if deadline is not None and self.clock() >= deadline:
-                measured.out_of_time = True
+                measured.out_of_time = measured.out_of_time or not program.extra
                 return
             seen.add(program.digest)
             sent[number] = program

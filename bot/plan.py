@@ -13,13 +13,15 @@ from bot.targets.target import names_a_path
 PLAN_VERSION: Final = 1
 
 Role = Literal["candidate", "baseline", "peer"]
-Source = Literal["opinfo", "moduleinfo"]
+Source = Literal["opinfo", "moduleinfo", "mutation"]
 Dtype = Literal[
     "float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool", "complex64",
 ]  # fmt: skip
 ALL_KINDS: Final = ("sample", "reference", "error")
 ALL_FORMS: Final = ("function", "method", "inplace", "module")
 DEFAULT_SOURCES: Final[tuple[Source, ...]] = get_args(Source)
+SUITE_SOURCES: Final[tuple[Source, ...]] = ("opinfo", "moduleinfo")
+"""PyTorch's own test samples; mutations are made of them."""
 CHECK_DTYPES: Final[tuple[Dtype, ...]] = get_args(Dtype)
 
 
@@ -53,13 +55,14 @@ class Plan(_Model):
     arguments: tuple[str, ...] = ()  # the command line, for the report
     targets: tuple[PlannedTarget, ...]
     ops: tuple[str, ...] | None = None
-    sources: tuple[Source, ...] = Field(default=DEFAULT_SOURCES, min_length=1)
+    sources: tuple[Source, ...] = Field(default=SUITE_SOURCES, min_length=1)
     dtypes: tuple[Dtype, ...] = Field(default=("float32",), min_length=1)
     kinds: tuple[str, ...] = Field(default=ALL_KINDS, min_length=1)
     forms: tuple[str, ...] = Field(default=ALL_FORMS, min_length=1)
     seed: int = Field(default=0, ge=0, le=MAX_SEED)
     budget: float | None = Field(default=None, gt=0)
     per_op: int | None = Field(default=None, ge=1)  # programs of each op and kind; None for all
+    mutations: int | None = Field(default=None, ge=0)  # of each op; None for the usual number
     fail_on: FailOn = "any"
     candidate: str | None = (
         None  # how the candidate's environment is made: overlay, a wheel, a requirement...

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bot.programs.mutation.signature_source import signatures_of
+from bot.programs.mutation.signatures import Signatures
 from bot.programs.opinfo_source import PINNED_RELEASE, OpInfoSource
 from bot.programs.source_cache import SourceCache
 from bot.progress import Progress
@@ -19,6 +21,8 @@ from bot.targets.launcher import open_worker
 from bot.targets.pool import WORKER_DIRECTORY, Pool
 from bot.targets.resolve import resolve
 from bot.targets.target import parse_target
+from bot.targets.worker_process import WorkerDeath
+from bot.worker.protocol import ProtocolError
 
 
 def _utc() -> datetime:
@@ -49,15 +53,30 @@ class Workshop:
             hidden=(*hidden, self.store.cache_dir / "programs"),
         )
 
+    def signatures(self) -> Signatures:
+        """What the pinned PyTorch release says of its functions' parameters; nothing where its worker fails."""
+        pinned = resolve(parse_target(f"{PINNED_RELEASE}:cpu"), self.store)
+        try:
+            return signatures_of(
+                lambda: open_worker(pinned, self.limits),
+                pinned.environment.digest,
+                self._programs(),
+            )
+        except (WorkerDeath, ProtocolError) as problem:
+            self.progress.note(f"PyTorch's signatures cannot be read: {problem}")
+            return Signatures()
+
+    def _programs(self) -> SourceCache:
+        prepared = self.store.prepared_dir
+        return SourceCache(
+            self.store.cache_dir / "programs", prepared / "programs" if prepared else None
+        )
+
     @contextmanager
     def source(self) -> Generator[OpInfoSource]:
         """The pinned PyTorch release's own test samples. Raises TargetError when it cannot be made."""
         pinned = resolve(parse_target(f"{PINNED_RELEASE}:cpu"), self.store)
-        prepared = self.store.prepared_dir
-        cache = SourceCache(
-            self.store.cache_dir / "programs", prepared / "programs" if prepared else None
-        )
         with OpInfoSource(
-            lambda: open_worker(pinned, self.limits), pinned.environment.digest, cache
+            lambda: open_worker(pinned, self.limits), pinned.environment.digest, self._programs()
         ) as source:
             yield source

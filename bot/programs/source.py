@@ -36,11 +36,12 @@ class SourceRequest:
 
 @dataclass(frozen=True)
 class SourcedProgram:
-    """A program as a source gave it. ``case`` is false for extra forms of a case (method, in-place)."""
+    """A program as a source gave it. A run that ends before its ``extra`` programs is whole all the same."""
 
     blob: bytes
     digest: str
     op: str
+    extra: bool = False
 
 
 @dataclass

@@ -72,6 +72,9 @@ def serve(source: BinaryIO, sink: BinaryIO, make_framework: MakeFramework = fram
             # By name: the standard library has a module of the same name, which is not meant.
             tracer: Any = importlib.import_module("trace")
             tracer.handle(header, payload, started, sink)
+        elif kind == "signatures" and started.name == "torch":
+            reader: Any = importlib.import_module("op_signatures")
+            reader.handle(started.table, sink)
         elif kind == "stop":
             return 0
         else:

@@ -17,6 +17,7 @@ Messages, by the header's ``type``. Bot to worker:
 ``names``   answered by ``names``
 ``list``    answered by ``listed`` (program sources; PyTorch only)
 ``trace``   ``{source, name, variant, dtypes, kinds, seed, ...}``; answered by ``program``... and ``traced``
+``signatures``  answered by ``signatures`` (PyTorch only)
 ``stop``    the worker exits with status 0
 
 Worker to bot:
@@ -27,6 +28,7 @@ Worker to bot:
 ``retired``  after an outcome: the worker ends, what is left of its batch is for another one (:data:`RETIREMENT`)
 ``names``    ``{names: [allow-listed canonical names]}``
 ``listed``   ``{entries: [...]}``; ``program`` ``{digest, op}`` + payload: one blob; ``traced`` ``{counts, skipped}``
+``signatures``  ``{signatures: {name: [[parameter, ...] per overload]}}``, see ``op_signatures.py``
 """
 
 import json
