@@ -44,6 +44,7 @@ class Dialect(BaseModel):
     view: str
     copy_: str = Field(alias="copy")
     assign: str = ""
+    kept: str = "{x}"
     gradients: Gradients | None
     to_numpy: str = ""
     source: str

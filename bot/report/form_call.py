@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 from bot.programs.op_groups import SameCall
@@ -73,6 +74,8 @@ class FormCalls:
         kwargs = {key: self._value(value) for key, value in call.kwargs.items()}
         if how == "reversed":
             args = args[1::-1]
+        if how == "in place" and args and isinstance(args[0], KnownTensor):
+            args[0] = replace(args[0], source=self._dialect.kept.format(x=args[0].source))
         written = self._writer.expression(op, self._rows[op].call, args, kwargs)
         if how != "in place":
             return [f"{result} = {written}"]

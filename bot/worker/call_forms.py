@@ -98,15 +98,22 @@ class FormCall:
 
 
 class InPlaceCall:
-    """An in-place form of an op that is called out of place: its result is then put into the first argument."""
+    """An in-place form of an op that is called out of place: its result is then put into the first argument.
 
-    def __init__(self, call: FormCall, assign: Callable[[Any, Any], Any]) -> None:
+    It is computed from what ``kept`` makes of that: where a framework keeps an op's input for backward and does not notice
+    that it is written to, the gradient would be wrong by our doing, for its users have no such op in place.
+    """
+
+    def __init__(
+        self, call: FormCall, assign: Callable[[Any, Any], Any], kept: Callable[[Any], Any]
+    ) -> None:
         self._call = call
         self._assign = assign
+        self._kept = kept
 
     def __call__(self, target: Any, *args: Any, **kwargs: Any) -> Any:
         """The target itself, with the result in it."""
-        return self._assign(target, self._call(target, *args, **kwargs))
+        return self._assign(target, self._call(self._kept(target), *args, **kwargs))
 
 
 def form_calls(

@@ -79,7 +79,7 @@ class MappedFramework(Framework):
     def _form_of(self, call: FormCall, how: str) -> Callable[..., Any]:
         if how == "reversed":
             return lambda first, second: call(second, first)
-        return InPlaceCall(call, self.assign) if how == "in place" else call
+        return InPlaceCall(call, self.assign, self.kept) if how == "in place" else call
 
     def _remember(self, made: MadeModule) -> None:
         self.modules[id(made.module)] = made
@@ -108,6 +108,10 @@ class MappedFramework(Framework):
     def plain(self, value: Any) -> Any:
         """A value as a form's condition sees it."""
         return value
+
+    def kept(self, target: Any) -> Any:
+        """What an in-place call computes from, where the target itself may not be written to before backward."""
+        return target
 
     def assign(self, target: Any, result: Any) -> Any:
         """Put a result into the tensor of an in-place call and return that. Raises UnsupportedError."""

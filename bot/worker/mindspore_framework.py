@@ -123,6 +123,12 @@ class MindSporeFramework(MappedFramework):
         """Whether it is a dtype of MindSpore's."""
         return isinstance(value, mindspore.Type)
 
+    def kept(self, target: Any) -> Any:
+        """A copy: MindSpore's autograd does not notice that a tensor which it keeps is written to."""
+        if not self._wants_gradients:
+            return target
+        return target.copy()
+
     def assign(self, target: Any, result: Any) -> Any:
         """Put a result into the target by ``target[...] = result``, which MindSpore's autograd sees."""
         if target.shape != result.shape or target.dtype != result.dtype:

@@ -204,6 +204,18 @@ def test_an_in_place_result_of_another_dtype_is_unsupported(mindspore: WorkerCli
     assert outcome.status == "unsupported"
 
 
+def test_the_gradient_through_a_call_in_place_is_that_at_its_input(mindspore: WorkerClient) -> None:
+    """MindSpore keeps the input of abs for backward, which the result must not overwrite: d|x|/dx is -1 at -3."""
+    builder = ProgramBuilder("abs")
+    x = builder.tensor("x", np.array([-3, 2], F32), requires_grad=True)
+    copy = builder.call("clone", x)
+    magnitude = builder.call("Tensor.abs_", copy)
+    builder.output(magnitude)
+    builder.backward(magnitude, np.ones(2, F32))
+    (outcome,) = mindspore.run(builder.blob())
+    assert arrays(outcome)["gradient x"].tolist() == [-1, 1]
+
+
 def test_in_place_addition_gives_the_sum(mindspore: WorkerClient) -> None:
     # MindSpore 2.10's own add_ leaves its tensor as it was on the CPU, which is the outcome's to tell.
     outcome = run(mindspore, "Tensor.add_", np.array([1, 2], F32), np.array([3, 4], F32))
