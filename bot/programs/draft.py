@@ -99,8 +99,8 @@ class Draft:
         values: Array = np.ndarray(spec.shape, dtype, storage, spec.offset * dtype.itemsize, steps)
         values = values.copy()
         if spec.conj:
-            values = np.conjugate(values)
-        return np.negative(values) if spec.neg else values
+            values = np.asarray(np.conjugate(values))  # a scalar for 0 dimensions
+        return np.asarray(np.negative(values)) if spec.neg else values
 
     def shares_storage(self, name: str) -> bool:
         """Whether another tensor lies in the same storage: writing to one may change the other."""

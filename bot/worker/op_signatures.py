@@ -93,8 +93,8 @@ def _from_schemas(name: str) -> List[List[Row]]:
     read = [
         [_schema_row(a) for a in schema.arguments] for schema in schemas if not _writes_out(schema)
     ]
-    with_tensor = [rows for rows in read if any(row["type"].startswith("Tensor") for row in rows)]
-    return with_tensor or read
+    first = [rows for rows in read if any(row["type"] in ("Tensor", "Tensor?") for row in rows)]
+    return first or [rows for rows in read if any("Tensor" in row["type"] for row in rows)] or read
 
 
 def operator_name(name: str) -> str:

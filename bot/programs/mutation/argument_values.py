@@ -58,7 +58,13 @@ def _set_absent(draft: Draft, call: Call, known: Known, random: Random) -> str |
         return None
     value = random.choice(options)
     index = next(i for i, other in enumerate(draft.calls) if other is call)
+    excluded = (
+        known.excluded(call, name) if value is not None and random.random() < 0.9 else set[str]()
+    )
     draft.calls[index] = call.model_copy(update={"kwargs": {**call.kwargs, name: value}})
+    for slot in [*slots(draft, known.signatures)]:
+        if slot.call == index and slot.name in excluded:
+            put(draft, slot, None)
     return f"arguments/{name}/set={argument_class(value)}"
 
 
@@ -100,6 +106,11 @@ def _change(draft: Draft, slot: Slot, known: Known, random: Random) -> str | Non
         value = random.choice(seen)
     else:
         value = _alternative(slot, draft, known, random)
+    if value is not None and slot.value is None and random.random() < 0.9:
+        excluded = known.excluded(draft.calls[slot.call], slot.name)
+        for other in [*slots(draft, known.signatures)]:
+            if other.call == slot.call and other.name in excluded:
+                put(draft, other, None)
     if value == slot.value and type(value) is type(slot.value):
         return None
     put(draft, slot, value)

@@ -13,6 +13,7 @@ from bot.programs.mutation.values import value_tensors
 
 FLOATING: Final = ("float16", "bfloat16", "float32", "float64")
 INTEGRAL: Final = ("uint8", "int8", "int16", "int32", "int64")
+INDICES: Final = ("int64", "int32")
 COMPLEX: Final = ("complex64", "complex128")
 ALL: Final = (*FLOATING, *INTEGRAL, "bool", *COMPLEX)
 
@@ -44,6 +45,8 @@ def mutate_dtypes(draft: Draft, known: Known, random: Random) -> str | None:
 
 def _other(dtype: str, known: Known, together: bool, random: Random) -> str | None:
     """Mostly what the op supports; alone mostly of the same kind, for indices stay indices."""
+    if dtype in INDICES and known.indexed and random.random() < 0.9:
+        return next(name for name in INDICES if name != dtype)
     kinds = next((kinds for kinds in (FLOATING, INTEGRAL, COMPLEX) if dtype in kinds), ALL)
     choices = kinds if random.random() < (0.5 if together else 0.7) else ALL
     if known.dtypes and (together or random.random() < 0.5) and random.random() < 0.9:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, Final, cast
 
 from bot.programs.draft import Draft
@@ -12,6 +14,7 @@ from bot.programs.mutation.signatures import Parameter, Signatures
 from bot.programs.program import Call, Value
 
 MAX_VALUES: Final = 48  # different values kept of one argument
+OFTEN: Final = 2
 INCIDENTAL: Final = frozenset(
     "clone nn.Module.__call__ nn.Module.train nn.Module.eval Tensor.clone".split()
 )
@@ -41,6 +44,9 @@ class Known:
         default_factory=dict[str, dict[str, dict[str, Value]]]
     )
     """Function -> parameter -> canonical text -> value. References stand as ``{"ref": ""}``."""
+    indexed: bool = True  # integer tensors stand beside others: they are indices
+    _given: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
+    _pairs: dict[str, set[frozenset[str]]] = field(default_factory=dict[str, set[frozenset[str]]])
 
     def learn(self, draft: Draft) -> None:
         """Keep the arguments of a program's calls."""
@@ -50,6 +56,31 @@ class Known:
                 value = {"ref": ""} if is_tensor(slot.value) else slot.value
                 if not refers(value) or is_tensor(value):
                     seen.setdefault(json.dumps(value, sort_keys=True), value)
+
+        for call in draft.calls:
+            self._learn_together(call)
+        kinds = {spec.dtype.startswith(("int", "uint")) for spec in draft.inputs()}
+        self.indexed = self.indexed and kinds != {True}
+
+    def _learn_together(self, call: Call) -> None:
+        given = self._names_given(call)
+        self._given.setdefault(call.fn, Counter()).update(given)
+        pairs = self._pairs.setdefault(call.fn, set())
+        pairs.update(frozenset(pair) for pair in combinations(sorted(given), 2))
+
+    def _names_given(self, call: Call) -> set[str]:
+        """The parameters that a call gives something but None."""
+        pairs = [(self.signatures.name_of(call.fn, i), v) for i, v in enumerate(call.args)]
+        return {name for name, value in [*pairs, *call.kwargs.items()] if value is not None}
+
+    def excluded(self, call: Call, name: str) -> set[str]:
+        """The parameters that a call gives and that have never been given with this one, though each was often: a choice."""
+        given = self._given.get(call.fn, Counter[str]())
+        if given[name] < OFTEN:
+            return set()
+        pairs = self._pairs[call.fn]
+        others = self._names_given(call) - {name}
+        return {o for o in others if given[o] >= OFTEN and frozenset((o, name)) not in pairs}
 
     def seen(self, fn: str, name: str) -> list[Value]:
         """The plain values that a parameter has had, in the order met."""

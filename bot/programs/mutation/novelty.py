@@ -7,7 +7,7 @@ pairs of them. Source of the idea: pairwise (combinatorial) testing, where most 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import combinations_with_replacement
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from bot.programs.mutation.sizes import size_class
 from bot.programs.program import TensorSpec
 
 NEW_COMPONENT: Final = 10  # against 1 for a new pair
+Pair = tuple[str, str]
 MAX_SCANNED: Final = 4096  # elements looked at for special values
 
 
@@ -29,38 +30,34 @@ class Novelty:
     """Which components and pairs have been seen."""
 
     def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
-        self._seen: set[int] = set()
-        self._pairs: set[int] = set()
+        self._pairs: set[Pair] = set()
 
     @property
     def components(self) -> int:
         """How many different components have been seen."""
-        return len(self._seen)
+        return sum(a == b for a, b in self._pairs)
 
     @property
     def pairs(self) -> int:
         """How many different pairs of components have been seen."""
-        return len(self._pairs)
+        return len(self._pairs) - self.components
 
-    def score(self, components: Iterable[str]) -> int:
-        """0 when nothing of it is new."""
-        ids = self._numbered(components)
-        new = sum(number not in self._seen for number in ids)
-        return new * NEW_COMPONENT + sum(pair not in self._pairs for pair in _pairs(ids))
+    def new_pairs(self, components: Iterable[str]) -> set[Pair]:
+        """The pairs of a program's components that no program before it had; a component's pair with itself is its own."""
+        return _pairs(components) - self._pairs
 
     def add(self, components: Iterable[str]) -> None:
         """Count a program's components as seen."""
-        ids = self._numbered(components)
-        self._seen.update(ids)
-        self._pairs.update(_pairs(ids))
-
-    def _numbered(self, components: Iterable[str]) -> list[int]:
-        return sorted({self._ids.setdefault(name, len(self._ids)) for name in components})
+        self._pairs |= _pairs(components)
 
 
-def _pairs(ids: list[int]) -> Iterator[int]:
-    return (a << 20 | b for a, b in combinations(ids, 2))
+def score(new: set[Pair]) -> int:
+    """What new pairs are worth; 0 when there are none."""
+    return len(new) + NEW_COMPONENT * sum(a == b for a, b in new)
+
+
+def _pairs(components: Iterable[str]) -> set[Pair]:
+    return set(combinations_with_replacement(sorted(set(components)), 2))
 
 
 def components_of(draft: Draft, known: Known) -> list[str]:

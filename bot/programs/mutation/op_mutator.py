@@ -12,7 +12,7 @@ from bot.programs.mutation.argument_values import mutate_arguments
 from bot.programs.mutation.dtypes import mutate_dtypes
 from bot.programs.mutation.known import Known
 from bot.programs.mutation.layouts import mutate_layouts
-from bot.programs.mutation.novelty import Novelty, components_of
+from bot.programs.mutation.novelty import Novelty, components_of, score
 from bot.programs.mutation.scalars import mutate_scalars
 from bot.programs.mutation.sequences import mutate_sequences
 from bot.programs.mutation.sizes import mutate_sizes
@@ -33,7 +33,7 @@ MUTATORS: Final[tuple[tuple[Mutator, int], ...]] = (
 )
 """With the weight of each. Arguments weigh as much as values: they lead to other code."""
 STEPS: Final = (1, 1, 2, 2, 2, 3)  # mutators applied to one base
-TRIES: Final = 4  # drafts made for one that is taken: the one with the most that is new
+TRIES: Final = 3  # drafts made for one that is taken: the one with the most that is new
 MAX_BYTES: Final = 4 << 20  # of one mutant
 STALE: Final = 400  # drafts in a row that came to nothing end an op
 RANDOM_ARGUMENTS: Final = ("arguments/dropout/", "arguments/dropout_p/", "arguments/generator/")
@@ -46,6 +46,16 @@ class Mutant:
     blob: bytes
     labels: tuple[str, ...]
     base: str
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A changed draft, and what it exercises."""
+
+    draft: Draft
+    labels: tuple[str, ...]
+    base: str
+    components: list[str]
 
 
 class OpMutator:
@@ -87,35 +97,25 @@ class OpMutator:
 
     def _best(self) -> Mutant | None:
         """The most novel of a few drafts, written out."""
-        best: tuple[int, list[str], Draft, tuple[str, ...], str] | None = None
-        for _ in range(TRIES):
-            made = self._draft()
-            if made is None:
-                continue
-            draft, labels, base = made
-            components = components_of(draft, self._known)
-            score = self._novelty.score(components)
-            if best is None or score > best[0]:
-                best = score, components, draft, labels, base
-        if best is None:
+        tried = [made for _ in range(TRIES) if (made := self._draft()) is not None]
+        if not tried:
             return None
-        _, components, draft, labels, base = best
-        self._novelty.add(components)
-        origin = draft.origin.model_copy(
-            update={
-                "source": "mutation",
-                "kind": "sample",
-                "expected_error": None,
-                "random": self._draws or draft.origin.random or _draws(labels),
-            }
-        )
+        best = max(tried, key=lambda made: score(self._novelty.new_pairs(made.components)))
+        self._novelty.add(best.components)
+        origin = best.draft.origin
+        changed = {
+            "source": "mutation",
+            "kind": "sample",
+            "expected_error": None,
+            "random": self._draws or origin.random or _draws(best.labels),
+        }
         try:
-            blob = draft.blob(origin)
+            blob = best.draft.blob(origin.model_copy(update=changed))
         except ProgramError:
             return None
-        return Mutant(blob, labels, base) if len(blob) <= MAX_BYTES else None
+        return Mutant(blob, best.labels, best.base) if len(blob) <= MAX_BYTES else None
 
-    def _draft(self) -> tuple[Draft, tuple[str, ...], str] | None:
+    def _draft(self) -> _Tried | None:
         digest, base = self._random.choice(self._bases)
         draft = base.copy()
         labels: list[str] = []
@@ -123,7 +123,9 @@ class OpMutator:
             label = self._step(draft)
             if label is not None:
                 labels.append(label)
-        return (draft, tuple(labels), digest) if labels else None
+        if not labels:
+            return None
+        return _Tried(draft, tuple(labels), digest, components_of(draft, self._known))
 
     def _step(self, draft: Draft) -> str | None:
         (mutate,) = self._random.choices(

@@ -96,7 +96,13 @@ def _in_place_after(draft: Draft, random: Random) -> str | None:
     ):
         return None
     fn, number = random.choice((("Tensor.add_", 1), ("Tensor.mul_", 2)))
-    draft.calls.append(Call(fn=fn, args=[{"ref": name}, number], result=_fresh(draft, "m")))
+    places = [
+        e.output for e in draft.backward if cast("dict[str, Any]", e.output).get("ref") == name
+    ]
+    result = (
+        places[0] if places else {"ref": name}
+    )  # a gradient's place tells which member is a tensor
+    draft.calls.append(Call(fn=fn, args=[result, number], result=_fresh(draft, "m")))
     draft.drop_gradients()
     return "in-place-after"
 

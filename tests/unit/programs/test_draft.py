@@ -44,6 +44,16 @@ def test_conj_and_neg_bits_are_resolved_and_put_back() -> None:
     assert Draft(draft.blob()).array("z").tolist() == [3 + 4j]
 
 
+def test_what_is_read_can_be_written_to_in_0_dimensions_too() -> None:
+    builder = ProgramBuilder("abs")
+    builder.output(
+        builder.call("abs", builder.tensor("z", np.array(1 + 2j, np.complex64), conj=True))
+    )
+    array = Draft(builder.blob()).array("z")
+    array[...] = 5
+    assert array.tolist() == 5
+
+
 def test_a_tensor_is_put_into_a_storage_of_its_own_and_copies_do_not_see_it() -> None:
     draft = Draft(_program())
     other = draft.copy()
