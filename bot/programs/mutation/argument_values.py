@@ -152,22 +152,21 @@ def _alternative(slot: Slot, draft: Draft, known: Known, random: Random) -> Valu
 
 
 def _int(value: int, slot: Slot, draft: Draft, known: Known, random: Random) -> Value:
+    types = known.signatures.types(draft.calls[slot.call].fn, slot.name)
+    if random.random() < 0.5 and any(kind.startswith(("float", "Scalar")) for kind in types):
+        return _float(float(value), random)
     roll = random.random()
     if roll < 0.35:
         return value + random.choice((1, -1))
     if roll < 0.75:
         return random.choice(INTS)
-    if roll < 0.85:
+    if roll < 0.83:
         return random.choice(RARE_INTS)
-    if roll < 0.92:
-        ranks = [len(spec.shape) for spec in draft.inputs()]
-        rank = random.choice(ranks) if ranks else 1
+    shapes = [spec.shape for spec in draft.inputs()]
+    if roll < 0.92 or not any(shapes):
+        rank = len(random.choice(shapes)) if shapes else 1
         return random.choice((-rank, rank - 1, rank, -value, value * 2))
-    lengths = [n for spec in draft.inputs() for n in spec.shape]
-    types = known.signatures.types(draft.calls[slot.call].fn, slot.name)
-    if any(t.startswith(("float", "number", "Scalar")) for t in types) or not lengths:
-        return to_value(random.choice(FLOATS))
-    return random.choice(lengths) + random.choice((0, 0, 1, -1))
+    return random.choice([n for shape in shapes for n in shape]) + random.choice((0, 0, 1, -1))
 
 
 def _float(value: Value, random: Random) -> Value:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.programs.draft import Draft
-from bot.programs.mutation.known import Known, is_tensor, slots
+from bot.programs.mutation.known import Known, slots
 from bot.programs.mutation.special import special_numbers
 from bot.programs.program import TensorSpec
 
@@ -302,7 +302,8 @@ def _thresholds(draft: Draft, spec: TensorSpec, numbers: list[float], random: Ra
             n + step * 0.3,
             n - step * 0.8,
         ]
-        near = np.float32(n)
+        with np.errstate(over="ignore"):
+            near = np.float32(n)
         places += [
             float(np.nextafter(near, np.float32(-np.inf))),
             float(np.nextafter(near, np.float32(np.inf))),
@@ -312,10 +313,3 @@ def _thresholds(draft: Draft, spec: TensorSpec, numbers: list[float], random: Ra
         array[...] = np.resize(np.asarray(places), array.shape)
     _put_in_place(draft, spec, array)
     return f"values/{spec.name}/thresholds"
-
-
-def scalars_of(draft: Draft, known: Known) -> list[str]:
-    """The names of parameters that hold a tensor in this draft."""
-    return [
-        slot.name for slot in slots(draft, known.signatures, tensors=True) if is_tensor(slot.value)
-    ]
