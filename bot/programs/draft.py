@@ -168,7 +168,7 @@ class Draft:
     def write_gradients(self, outputs: Mapping[Output, tuple[str, Sequence[int]]]) -> None:
         """Write down the output gradients that a worker generates, for outputs of known dtype and shape.
 
-        An entry whose output is not there, or has no gradient, goes.
+        An entry whose output is not there, or has no gradient, goes. The leaves still want one: an op may mind that.
         """
         entries: list[Backward] = []
         for entry in self.backward:
@@ -179,8 +179,6 @@ class Draft:
                 entry = entry.model_copy(update={"gradient": self._generated(*known)})
             entries.append(entry)
         self.backward = entries
-        if not entries:
-            self.drop_gradients()
 
     def _generated(self, dtype: str, shape: Sequence[int]) -> str:
         taken = {*self.tensors, *(call.result for call in self.calls)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy
 import numpy_indexing
@@ -66,12 +66,24 @@ class NumpyFramework(MappedFramework):
             return "unsupported"
         return super().classify(error, name, phase)
 
+    def apply(self, function: Callable[..., Any], values: List[Any]) -> Any:
+        """Call a form's function; a scalar that it gives is an array of no dimensions, which can be written to."""
+        return _arrays(function(*values))
+
     def assign(self, target: Any, result: Any) -> Any:
         """Copy a result of the same shape and dtype into the array."""
         if target.shape != result.shape or target.dtype != result.dtype:
             raise UnsupportedError("an in-place result of another shape or dtype")
         target[...] = result
         return target
+
+
+def _arrays(result: Any) -> Any:
+    if isinstance(result, numpy.generic):
+        return numpy.asarray(result)
+    if type(result) in (list, tuple):
+        return type(result)(_arrays(member) for member in result)
+    return result
 
 
 def make(hello: Dict[str, Any]) -> NumpyFramework:

@@ -175,3 +175,12 @@ def test_an_exception_of_numpy_is_one(numpy: WorkerClient) -> None:
     # A dtype that a function has no loop for is coverage.
     assert run(numpy, "bitwise_and", np.ones(2), np.ones(2)).status == "unsupported"
     assert run(numpy, "linalg.det", np.eye(2, dtype=np.float16)).status == "unsupported"
+
+
+def test_a_result_of_no_dimensions_can_be_written_to(numpy: WorkerClient) -> None:
+    builder = ProgramBuilder("exp")
+    result = builder.call("exp", builder.tensor("x", np.array(0.0)))
+    builder.call("Tensor.add_", result, 1)
+    builder.output(result)
+    (outcome,) = numpy.run(builder.blob())
+    assert outcome.by_key["output", "r0", ()].array.tolist() == 2.0
