@@ -9,15 +9,18 @@ from bot.programs.builder import to_value
 from bot.programs.draft import Draft
 from bot.programs.mutation.argument_class import argument_class
 from bot.programs.mutation.dtypes import ALL as DTYPES
+from bot.programs.mutation.gradients import leave_gradients
 from bot.programs.mutation.known import Known, Slot, leave_out, put, slots
 from bot.programs.mutation.signatures import Parameter
 from bot.programs.program import Call, Value
 
 INTS: Final = (0, 1, 2, 3, -1)
-RARE_INTS: Final = (-2, 4, 5, 7, 16, 100, -100, 2**31)
+RARE_INTS: Final = (-2, 4, 5, 7, 16, -100)
+LARGE_INTS: Final = (100, 2**31, -(2**31))
+"""Not in lists: paddings and sizes of every dimension would take minutes, and all memory."""
 FLOATS: Final = (0.0, 1.0, 0.5, 2.0, -1.0, 1.03, 1.7, 0.25, 1.5, 0.1, 3.0, 1.00001, 20.0)
 RARE_FLOATS: Final = (
-    -0.0, -0.5, 1e-8, 1e-5, 10.0, 100.0, 1e30, float("nan"), float("inf"), float("-inf"), 0.99999, 1e-45,
+    -0.0, -0.5, 1e-8, 1e-5, 10.0, 1e30, float("nan"), float("inf"), float("-inf"), 0.99999, 1e-45,
 )  # fmt: skip
 MEMORY_FORMATS: Final = ("contiguous_format", "preserve_format", "channels_last")
 UNTOUCHED: Final = frozenset("device layout generator pin_memory out names".split())
@@ -40,7 +43,7 @@ def mutate_arguments(draft: Draft, known: Known, random: Random) -> str | None:
     else:
         return None
     if label is not None:
-        draft.generate_gradients()
+        leave_gradients(draft)
     return label
 
 
@@ -78,7 +81,7 @@ def values_of_type(parameter: Parameter, random: Random) -> list[Value]:
             return [True, False]
         case "int" | "SymInt" if many:
             size = _list_size(kind) or random.choice((1, 2, 3))
-            return [[n] * size for n in (*INTS, random.choice(RARE_INTS))]
+            return [[n] * size for n in INTS]
         case "int" | "SymInt":
             return [*INTS, random.choice(RARE_INTS)]
         case "float" if many:
@@ -161,7 +164,8 @@ def _int(value: int, slot: Slot, draft: Draft, known: Known, random: Random) -> 
     if roll < 0.75:
         return random.choice(INTS)
     if roll < 0.83:
-        return random.choice(RARE_INTS)
+        large = isinstance(slot.value, int) and random.random() < 0.15
+        return random.choice(LARGE_INTS if large else RARE_INTS)
     shapes = [spec.shape for spec in draft.inputs()]
     if roll < 0.92 or not any(shapes):
         rank = len(random.choice(shapes)) if shapes else 1
@@ -186,11 +190,10 @@ def _list(items: list[Value], slot: Slot, draft: Draft, known: Known, random: Ra
     roll = random.random()
     place = random.randrange(len(items))
     if roll < 0.5:
-        entry = Slot(slot.call, slot.key, slot.name, items[place])
-        return [*items[:place], _alternative(entry, draft, known, random), *items[place + 1 :]]
+        other = _entry(items[place], slot, draft, known, random)
+        return [*items[:place], other, *items[place + 1 :]]
     if roll < 0.8:
-        entry = Slot(slot.call, slot.key, slot.name, items[place])
-        return [_alternative(entry, draft, known, random)] * len(items)
+        return [_entry(items[place], slot, draft, known, random)] * len(items)
     if roll < 0.87:
         return items[:-1]
     if roll < 0.92:
@@ -198,6 +201,14 @@ def _list(items: list[Value], slot: Slot, draft: Draft, known: Known, random: Ra
     if roll < 0.96 or not _is_number(items[0]):
         return [items[-1], *items[:-1]]
     return items[0]
+
+
+def _entry(value: Value, slot: Slot, draft: Draft, known: Known, random: Random) -> Value:
+    """Another value for one place of a list."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _int(value, slot, draft, known, random)
+    entry = Slot(slot.call, slot.key, slot.name, value)
+    return _alternative(entry, draft, known, random)
 
 
 def _constructed(

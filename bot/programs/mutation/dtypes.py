@@ -8,6 +8,7 @@ from typing import Final, cast
 import numpy as np
 
 from bot.programs.draft import Draft
+from bot.programs.mutation.gradients import leave_gradients
 from bot.programs.mutation.known import Known, put, slots
 from bot.programs.mutation.values import value_tensors
 
@@ -39,7 +40,7 @@ def mutate_dtypes(draft: Draft, known: Known, random: Random) -> str | None:
         for slot in slots(draft, known.signatures):
             if cast("object", slot.value) == {"dtype": old}:
                 put(draft, slot, {"dtype": dtype})
-    draft.generate_gradients()
+    leave_gradients(draft)
     return f"dtypes/{'all' if together else spec.name}/{dtype}"
 
 

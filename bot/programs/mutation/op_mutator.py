@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Final, cast
 
 from bot.programs.draft import Draft
 from bot.programs.mutation.argument_values import mutate_arguments
@@ -15,6 +15,7 @@ from bot.programs.mutation.layouts import mutate_layouts
 from bot.programs.mutation.novelty import Novelty, components_of, score
 from bot.programs.mutation.scalars import mutate_scalars
 from bot.programs.mutation.sequences import mutate_sequences
+from bot.programs.mutation.singles import singles
 from bot.programs.mutation.sizes import mutate_sizes
 from bot.programs.mutation.values import mutate_values
 from bot.programs.program import ProgramError
@@ -36,6 +37,8 @@ STEPS: Final = (1, 1, 2, 2, 2, 3)  # mutators applied to one base
 TRIES: Final = 3  # drafts made for one that is taken: the one with the most that is new
 MAX_BYTES: Final = 4 << 20  # of one mutant
 STALE: Final = 400  # drafts in a row that came to nothing end an op
+ERRORS: Final = 0.05  # of the bases: what is illegal stays so, mostly
+MAX_PLAIN: Final = 8  # kinds of programs that get single changes
 RANDOM_ARGUMENTS: Final = ("arguments/dropout/", "arguments/dropout_p/", "arguments/generator/")
 
 
@@ -77,6 +80,8 @@ class OpMutator:
             known.learn(draft)
             self._novelty.add(components)
             self._bases.append((digest, draft))
+        self._errors = [base for base in self._bases if base[1].origin.kind == "error"]
+        self._legal = [base for base in self._bases if base[1].origin.kind != "error"]
         self._draws = any(draft.origin.random for _, draft in self._bases)
 
     @property
@@ -85,38 +90,60 @@ class OpMutator:
         return self._novelty
 
     def mutants(self) -> Iterator[Mutant]:
-        """Mutants without end, until nothing comes of trying."""
+        """Mutants without end, until nothing comes of trying: single changes by turns with mixtures, while there are any."""
+        waiting = self._singles()
         stale = 0
         while self._bases and stale < STALE:
-            mutant = self._best()
-            if mutant is None:
-                stale += 1
-                continue
-            stale = 0
-            yield mutant
+            made = [next(waiting, None), self._best()]
+            written = [mutant for tried in made if tried and (mutant := self._written(tried))]
+            yield from written
+            stale = 0 if written else stale + 1
 
-    def _best(self) -> Mutant | None:
-        """The most novel of a few drafts, written out."""
+    def _singles(self) -> Iterator[_Tried]:
+        """The single changes of a plain base of each kind; of a second kind only what the first did not have."""
+        plain: dict[tuple[object, ...], tuple[str, Draft]] = {}
+        for digest, draft in self._bases:
+            calls = *(call.fn for call in draft.calls), *_kinds(draft)
+            if calls not in plain or _plainness(draft) > _plainness(plain[calls][1]):
+                plain[calls] = digest, draft
+        done: set[str] = set()
+        for digest, base in list(plain.values())[:MAX_PLAIN]:
+            fresh = [s for s in singles(base, self._known, self._random) if s.label not in done]
+            done.update(single.label for single in fresh)
+            for single in fresh:
+                draft = base.copy()
+                if single.apply(draft):
+                    yield self._tried(draft, (single.label,), digest)
+
+    def _best(self) -> _Tried | None:
+        """The most novel of a few mixtures."""
         tried = [made for _ in range(TRIES) if (made := self._draft()) is not None]
         if not tried:
             return None
-        best = max(tried, key=lambda made: score(self._novelty.new_pairs(made.components)))
-        self._novelty.add(best.components)
-        origin = best.draft.origin
+        return max(tried, key=lambda made: score(self._novelty.new_pairs(made.components)))
+
+    def _written(self, tried: _Tried) -> Mutant | None:
+        """A draft's program; None where it does not add up, or is too large."""
+        self._novelty.add(tried.components)
+        origin = tried.draft.origin
         changed = {
             "source": "mutation",
             "kind": "sample",
             "expected_error": None,
-            "random": self._draws or origin.random or _draws(best.labels),
+            "random": self._draws or origin.random or _draws(tried.labels),
         }
         try:
-            blob = best.draft.blob(origin.model_copy(update=changed))
+            blob = tried.draft.blob(origin.model_copy(update=changed))
         except ProgramError:
             return None
-        return Mutant(blob, best.labels, best.base) if len(blob) <= MAX_BYTES else None
+        return Mutant(blob, tried.labels, tried.base) if len(blob) <= MAX_BYTES else None
+
+    def _tried(self, draft: Draft, labels: tuple[str, ...], base: str) -> _Tried:
+        return _Tried(draft, labels, base, components_of(draft, self._known))
 
     def _draft(self) -> _Tried | None:
-        digest, base = self._random.choice(self._bases)
+        errors = self._errors and self._random.random() < ERRORS
+        digest, base = self._random.choice(self._errors if errors else self._legal or self._errors)
         draft = base.copy()
         labels: list[str] = []
         for _ in range(self._random.choice(STEPS)):
@@ -125,13 +152,35 @@ class OpMutator:
                 labels.append(label)
         if not labels:
             return None
-        return _Tried(draft, tuple(labels), digest, components_of(draft, self._known))
+        return self._tried(draft, tuple(labels), digest)
 
     def _step(self, draft: Draft) -> str | None:
         (mutate,) = self._random.choices(
             [mutator for mutator, _ in MUTATORS], [weight for _, weight in MUTATORS]
         )
         return mutate(draft, self._known, self._random)
+
+
+def _kinds(draft: Draft) -> Iterator[str]:
+    """What kinds of values stand at the positions of a draft's calls; keywords are not told apart."""
+    for call in draft.calls:
+        for value in call.args:
+            yield (
+                next(iter(cast("dict[str, object]", value)), "")
+                if isinstance(value, dict)
+                else type(value).__name__
+            )
+
+
+def _plainness(draft: Draft) -> tuple[bool, bool, bool, int]:
+    """Legal, floating, without empty tensors, and with as many arguments as possible."""
+    tensors = draft.inputs()
+    return (
+        draft.origin.kind != "error",
+        any(spec.dtype == "float32" for spec in tensors),
+        all(spec.shape and 0 not in spec.shape for spec in tensors),
+        sum(len(call.args) + len(call.kwargs) for call in draft.calls),
+    )
 
 
 def _draws(labels: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from bot.programs.builder import to_value
 from bot.programs.draft import Draft
+from bot.programs.mutation.gradients import leave_gradients
 from bot.programs.mutation.known import Known, Slot, is_tensor, put, slots
 
 NUMBERS: Final[tuple[Any, ...]] = (
@@ -43,7 +44,7 @@ def mutate_scalars(draft: Draft, known: Known, random: Random) -> str | None:
     if is_tensor(slot.value):
         number = random.choice(NUMBERS)
         put(draft, slot, to_value(number))
-        draft.generate_gradients()
+        leave_gradients(draft)
         return f"scalars/{slot.name}/{number}"
     value = slot.value
     name = next(name for n in range(1000) if not _taken(draft, name := f"scalar{n}"))
@@ -56,7 +57,7 @@ def mutate_scalars(draft: Draft, known: Known, random: Random) -> str | None:
     )
     draft.add(name, np.asarray(_plain(value)), dtype)
     put(draft, slot, {"ref": name})
-    draft.generate_gradients()
+    leave_gradients(draft)
     return f"scalars/{slot.name}/tensor"
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from bot.programs.draft import Draft
+from bot.programs.mutation.gradients import leave_gradients
 from bot.programs.mutation.known import INCIDENTAL, Known, is_tensor
 from bot.programs.program import Call, Value
 
@@ -25,7 +26,7 @@ def mutate_sequences(draft: Draft, known: Known, random: Random) -> str | None:
         return None
     label = random.choice(_STEPS)(draft, random)
     if label is not None:
-        draft.generate_gradients()
+        leave_gradients(draft)
     return None if label is None else f"sequences/{label}"
 
 

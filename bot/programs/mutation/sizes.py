@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bot.programs.draft import Draft, elements
+from bot.programs.mutation.gradients import leave_gradients
 from bot.programs.mutation.known import Known, put, slots
 from bot.programs.mutation.values import value_tensors
 from bot.programs.program import TensorSpec, Value
@@ -36,7 +37,7 @@ def mutate_sizes(draft: Draft, known: Known, random: Random) -> str | None:
     else:
         label = _rank(draft, tensors, random)
     if label is not None:
-        draft.generate_gradients()
+        leave_gradients(draft)
     return label
 
 
