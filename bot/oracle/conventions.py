@@ -1,39 +1,35 @@
-"""Conventions: where frameworks document different results, element by element. The table is ``conventions.yml``."""
+"""Conventions: where frameworks document different results, element by element. The table is ``conventions.yml``.
+
+A row of ``elements`` takes elements away between two targets when both of their frameworks are in its ``documented`` with
+different values, or one documents that the value is free (``undefined``, ``unspecified``). Two builds of one framework are
+held to each other everywhere but where their framework calls the value free. A documented number must be what that side
+really has (times the output's gradient, for a gradient): any other value there is still a mismatch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-import numpy as np
 import numpy.typing as npt
 import yaml
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bot.oracle.difference import is_floating, widened
-from bot.oracle.initial import InitialTensors
-from bot.programs.dtypes import DTYPES
-from bot.programs.program import Program, Value
+from bot.oracle.convention_conditions import (
+    CONDITIONS,
+    Asked,
+    ConditionName,
+    Held,
+    Place,
+    has_value,
+)
+from bot.programs.program import Program
 
 Array = npt.NDArray[Any]
 TABLE = Path(__file__).with_name("conventions.yml")
-ConditionName = Literal[
-    "unrepresentable_as_integer", "input_is_zero", "input_is_limit", "input_is_nan"
-]
-
-
-@dataclass(frozen=True)
-class Place:
-    """A tensor that conventions are asked about; ``name`` is its name in the program (a gradient's leaf)."""
-
-    role: str
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    initial: InitialTensors
+FREE: Final = frozenset({"undefined", "unspecified"})
 
 
 class _Row(BaseModel):
@@ -51,14 +47,36 @@ class Convention(_Row):
     """One predicate over elements; see the table's head."""
 
     name: str
-    ops: list[str]
+    ops: list[str] = Field(min_length=1)
     role: Literal["output", "gradient", "any"]
     condition: ConditionName
+    path: list[int] | None = None  # the member of a nested result; any when left out
     limits: list[
         float
     ] = []  # input_is_limit: the op's default limits, beside the numbers among its arguments
-    documented: dict[str, str]
+    dim_position: int | None = None  # where the op's calls have ``dim``
+    dim_default: int | None = None  # None: over all elements
+    documented: dict[str, str] = Field(min_length=1)
     source: str
+
+    @model_validator(mode="after")
+    def _tells_apart(self) -> Convention:
+        values = set(self.documented.values())
+        if len(values) < 2 and not values & FREE:
+            raise ValueError(f"{self.name}: all frameworks document one value: nothing is excused")
+        return self
+
+    @cached_property
+    def asked(self) -> Asked:
+        """What its condition reads."""
+        return Asked(
+            frozenset(self.ops), self.limits, self.dim_position, self.dim_default, self.documented
+        )
+
+    def speaks_of(self, left: str, right: str) -> bool:
+        """Whether these two frameworks document different values here, or one of them a free one."""
+        values = {self.documented.get(left), self.documented.get(right)}
+        return None not in values and (len(values) > 1 or bool(values & FREE))
 
 
 class DtypeConvention(_Row):
@@ -81,9 +99,48 @@ class Unordered(_Row):
     source: str
 
 
+class NoScalars(_Row):
+    """Frameworks whose tensors of no dimension are a likeness made of one-element tensors."""
+
+    name: str
+    frameworks: list[str]
+    source: str
+
+
+class NoState(_Row):
+    """A module's parameter or buffer that frameworks do not have."""
+
+    name: str
+    entry: str
+    frameworks: list[str]
+    source: str
+
+
+class Contract(_Row):
+    """Frameworks that document one interface, so that what one of them must refuse the others must too."""
+
+    name: str
+    frameworks: list[str]
+    source: str
+
+
+class ByMapping(_Row):
+    """A difference of defaults that no comparison sees, for our calls state the argument."""
+
+    name: str
+    ops: list[str]
+    documented: dict[str, str]
+    stated: str
+    source: str
+
+
 class Conventions(_Row):
     """The whole table."""
 
+    contracts: list[Contract] = []
+    no_scalars: list[NoScalars] = []
+    no_state: list[NoState] = []
+    by_mapping: list[ByMapping] = []
     unordered: list[Unordered] = []
     zero_sign: list[ZeroSign] = []
     elements: list[Convention] = []
@@ -101,6 +158,26 @@ class Conventions(_Row):
             for op in row.ops:
                 rows.setdefault(op, []).append(row)
         return rows
+
+    def contract(self, framework: str) -> str:
+        """The name of the interface that a framework documents: its own, or one that it shares."""
+        named = (row.name for row in self.contracts if framework in row.frameworks)
+        return next(named, framework)
+
+    def without_scalars(self, framework: str) -> str | None:
+        """The name of the convention by which (1,) stands for () in this framework, if any."""
+        named = (row.name for row in self.no_scalars if framework in row.frameworks)
+        return next(named, None)
+
+    def lacks(self, framework: str, role: str, name: str) -> str | None:
+        """The name of the convention by which this framework's modules have no such parameter or buffer, if any."""
+        if role not in ("parameter", "buffer"):
+            return None
+        entry = name.rpartition(".")[2]
+        named = (
+            row.name for row in self.no_state if row.entry == entry and framework in row.frameworks
+        )
+        return next(named, None)
 
     def documented_dtypes(
         self, op: str, path: tuple[int, ...], results: Mapping[str, str]
@@ -123,81 +200,27 @@ class Conventions(_Row):
             for row in self.unordered
         )
 
-    def excused(self, op: str, place: Place) -> Iterator[tuple[str, Array]]:
-        """The name and mask (of the tensor's shape) of every convention that speaks of elements of this tensor."""
+    def excused(
+        self, op: str, place: Place, left: Held, right: Held
+    ) -> Iterator[tuple[str, Array]]:
+        """The name and mask (of the tensor's shape) of every convention that speaks of elements of these two tensors."""
+        wanted = "gradient" if place.role == "gradient" else "output"
         for row in self._by_op.get(op, ()):
-            wanted = "gradient" if place.role == "gradient" else "output"
-            if row.role in (wanted, "any"):
-                mask = _CONDITIONS[row.condition](row, place)
+            if (
+                row.role not in (wanted, "any")
+                or (row.path is not None and tuple(row.path) != place.path)
+                or not row.speaks_of(left.framework, right.framework)
+            ):
+                continue
+            mask = CONDITIONS[row.condition](row.asked, place, left, right)
+            for held in (left, right):
                 if mask is not None and mask.any():
-                    yield row.name, mask
+                    mask = mask & has_value(row.documented[held.framework], place, held)
+            if mask is not None and mask.any():
+                yield row.name, mask
 
 
 @cache
 def load_conventions(path: Path = TABLE) -> Conventions:
     """Read and validate the table. Raises pydantic's ValidationError for a row that does not add up."""
     return Conventions.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-
-
-Condition = Callable[[Convention, Place], "Array | None"]
-
-
-def _source(place: Place) -> Array | None:
-    """The floating input that stands behind each element: the gradient's own leaf, else the op's first input.
-
-    None when its shape is not the tensor's: then no element of the one belongs to an element of the other.
-    """
-    initial = place.initial
-    first = next((spec.name for spec in initial.program.inputs()), "")
-    name = place.name if place.role == "gradient" else first
-    values = initial.array(name)
-    if values is None or values.shape != place.shape or not is_floating(initial.dtype(name)):
-        return None
-    return values if values.dtype.kind == "c" else widened(values)
-
-
-def _input_is_zero(row: Convention, place: Place) -> Array | None:
-    values = _source(place)
-    return None if values is None else np.asarray(values == 0)
-
-
-def _input_is_nan(row: Convention, place: Place) -> Array | None:
-    values = _source(place)
-    return None if values is None else np.isnan(values)
-
-
-def _unrepresentable(row: Convention, place: Place) -> Array | None:
-    values = _source(place)
-    dtype = DTYPES[place.dtype]
-    if values is None or values.dtype.kind == "c" or dtype.kind not in "iu":
-        return None
-    limits = np.iinfo(dtype)
-    with np.errstate(invalid="ignore"):
-        # int64's largest number rounds up to 2^63 as float64, which is out of range: hence >=.
-        above = values >= float(limits.max) + (0 if limits.bits == 64 else 1)
-        return ~np.isfinite(values) | above | (np.trunc(values) < float(limits.min))
-
-
-def _input_is_limit(row: Convention, place: Place) -> Array | None:
-    values = _source(place)
-    if values is None:
-        return None
-    limits = sorted({*row.limits, *_numbers(place.initial)})
-    return np.isin(values, np.array(limits))
-
-
-def _numbers(initial: InitialTensors) -> Iterator[float]:
-    """The finite numbers among the program's arguments."""
-    for call in initial.program.calls:
-        values: list[Value] = [*call.args, *call.kwargs.values()]
-        for value in values:
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                yield float(value)
-
-
-_CONDITIONS: dict[ConditionName, Condition] = {
-    "unrepresentable_as_integer": _unrepresentable,
-    "input_is_zero": _input_is_zero,
-    "input_is_limit": _input_is_limit,
-    "input_is_nan": _input_is_nan,
-}

@@ -21,6 +21,7 @@ from bot.worker.protocol import ProtocolError
 
 Key = tuple[str, str, tuple[int, ...]]
 _DEATHS = ("crash", "hang", "memory")
+PYTORCH = "torch"  # whose tests programs are made of
 _ROLE_ORDER = {role: order for order, role in enumerate(ROLE_FIELD)}
 
 
@@ -73,10 +74,15 @@ class ExactComparison:
                 self._skipped.append(f"{outcome.status} on {party.label}")
         if len(self._alive) < 2:
             return found
+        groups = self._bound_alike()
+        if not groups:
+            self._skipped.append("illegal input: no two targets document the same interface")
+            return found
         self._counted["compared"] = 1
-        found += self._exceptions()
-        found += self._tensors()
-        found += self._values()
+        for bound in groups:
+            found += self._exceptions(bound)
+            found += self._tensors(bound)
+            found += self._values(bound)
         self._by_contract = self._rules.by_contract
         self._by_convention = self._rules.by_convention
         return found
@@ -99,6 +105,33 @@ class ExactComparison:
             for i, o in enumerate(self._outcomes)
             if o.status in ("ok", "exception") or without_gradients(o)
         ]
+
+    def _bound_alike(self) -> list[list[int]]:
+        """The targets with something to compare, in groups of those that must do the same.
+
+        That an input is illegal is PyTorch's word: it binds the frameworks that document PyTorch's interface. Others
+        have contracts of their own, and a call that our mapping composes has none; each framework is held to itself.
+        """
+        if not self._is_illegal:
+            return [self._alive]
+        groups: dict[str, list[int]] = {}
+        for index in self._alive:
+            contract = self._conventions.contract(self._parties[index].framework)
+            groups.setdefault(contract, []).append(index)
+        return [members for members in groups.values() if len(members) > 1]
+
+    @cached_property
+    def _is_illegal(self) -> bool:
+        """An error input, or a mutated program that every PyTorch refuses."""
+        origin = self._initial.program.origin
+        if origin.kind == "error":
+            return True
+        own = [self._outcomes[i] for i in self._alive if self._parties[i].framework == PYTORCH]
+        return (
+            origin.source == "mutation"
+            and bool(own)
+            and all(o.status == "exception" and o.phase == "forward" for o in own)
+        )
 
     # deaths
 
@@ -135,20 +168,21 @@ class ExactComparison:
 
     # exceptions
 
-    def _exceptions(self) -> list[Mismatch]:
-        raised = [i for i in self._alive if self._outcomes[i].status == "exception"]
+    def _exceptions(self, bound: Sequence[int]) -> list[Mismatch]:
+        raised = [i for i in bound if self._outcomes[i].status == "exception"]
         if not raised:
             return []
         found = self._types(raised)
         error_input = self._initial.program.origin.kind == "error"
-        asked = self._alive
+        asked = list(bound)
         if any(self._outcomes[i].phase == "backward" for i in raised):
             # Who has no gradient at all says nothing of an exception in backward.
             asked = [i for i in asked if not without_gradients(self._outcomes[i])]
         whole = error_input or any(self._parties[i].compiles for i in asked)
         stops = [self._stop(i, whole) for i in asked]
         if len(set(stops)) == 1:
-            self._counted["exceptions"] = int(len(stops) > 1)
+            if len(stops) > 1:
+                self._counted["exceptions"] = 1
             return found
         note = min(exception_signature(self._outcomes[i].error) for i in raised)
         kind: Kind = "accepts" if error_input else "refuses"
@@ -196,12 +230,10 @@ class ExactComparison:
 
     # tensors and values
 
-    def _tensors(self) -> list[Mismatch]:
+    def _tensors(self, bound: Sequence[int]) -> list[Mismatch]:
         found: list[Mismatch] = []
-        for key in sorted(
-            {key for i in self._alive for key in self._outcomes[i].by_key}, key=_order
-        ):
-            subjects = [s for i in self._alive if (s := self._subject(key, i)) is not None]
+        for key in sorted({key for i in bound for key in self._outcomes[i].by_key}, key=_order):
+            subjects = [s for i in bound if (s := self._subject(key, i)) is not None]
             if len(subjects) < 2:
                 continue
             field = ROLE_FIELD[key[0]]
@@ -228,6 +260,8 @@ class ExactComparison:
             return None
         if role == "gradient":
             return Subject(party, None, "no gradient")
+        if self._conventions.lacks(party.framework, role, name):
+            return None
         if role in ("side-effect", "parameter", "buffer"):
             return Subject(party, self._unchanged(key), "unchanged")
         if any((r, n, p) == (role, name, path) for r, n, p, _ in outcome.values):
@@ -248,8 +282,8 @@ class ExactComparison:
             return None
         return Tensor(role, name, path, self._initial.dtype(name), array)  # type: ignore[arg-type]
 
-    def _values(self) -> list[Mismatch]:
-        finished = [i for i in self._alive if self._outcomes[i].status != "exception"]
+    def _values(self, bound: Sequence[int]) -> list[Mismatch]:
+        finished = [i for i in bound if self._outcomes[i].status != "exception"]
         tables = {i: {(r, n, p): v for r, n, p, v in self._outcomes[i].values} for i in finished}
         found: list[Mismatch] = []
         for key in sorted({key for table in tables.values() for key in table}, key=_order):

@@ -35,6 +35,15 @@ def dead_targets(mismatch: Mismatch) -> tuple[str, ...]:
     )
 
 
+def accepting_targets(mismatch: Mismatch) -> tuple[str, ...]:
+    """The targets that took an illegal input, of a mismatch of kind accepts; () for others."""
+    return tuple(
+        observation.target
+        for observation in mismatch.observations
+        if mismatch.kind == "accepts" and not (observation.happened or "").startswith("raised")
+    )
+
+
 def is_confirmed(mismatch: Mismatch) -> bool:
     """Whether every death in it came again when the program ran alone in a fresh worker."""
     return all(observation.confirmed for observation in mismatch.observations)

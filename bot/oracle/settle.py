@@ -21,11 +21,12 @@ from bot.oracle import verdict as decisions
 from bot.oracle.argument_class import facts_of
 from bot.oracle.cause import FailingProgram, by_sides, group, joined, primary
 from bot.oracle.compare import Comparator
+from bot.oracle.exact import PYTORCH
 from bot.oracle.finding import Evidence, Finding, Kind, Mismatch
 from bot.oracle.fingerprint import fingerprint, numbered
 from bot.oracle.finite_differences import SlopeJudgement
 from bot.oracle.float64 import Float64Judgement
-from bot.oracle.observe import dead_targets
+from bot.oracle.observe import accepting_targets, dead_targets
 from bot.oracle.refine import Refined, ToFloat64, as_evidence, as_float64, refine
 from bot.oracle.repeat import DEATHS, Confirmation, confirm
 from bot.oracle.rerun import Case, Rerun, Runner
@@ -177,12 +178,14 @@ def _blame(
         "candidate": side(candidate),
         "baseline": side(baseline),
         "minority": decisions.minority(first.sides, cast),
+        "accepting": accepting_targets(first),
     }
 
 
 def _facts(witnesses: Witnesses, cast: Mapping[str, Player]) -> Facts:
     confirmation, judgement = witnesses.confirmation, witnesses.judgement
-    sides = primary(confirmation.representative.mismatches).sides
+    first = primary(confirmation.representative.mismatches)
+    sides = first.sides
     strength: Strength = "none"
     if judgement is not None and judgement.against:
         strength = "strong" if judgement.independent else "weak"
@@ -194,6 +197,9 @@ def _facts(witnesses: Witnesses, cast: Mapping[str, Player]) -> Facts:
         float64_against=decisions.against(judgement.against if judgement else (), cast),
         slopes=_strength_of(witnesses.slopes),
         vote=bool(decisions.minority(sides, cast)),
+        # Error inputs are of PyTorch's suite: they speak of its interface, so where a torch takes part.
+        documented_error=bool(accepting_targets(first))
+        and any(cast[label].framework == PYTORCH for side in sides for label in side),
     )
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from bot.oracle.conventions import Conventions, Place
+from bot.oracle.convention_conditions import Held, Place
+from bot.oracle.conventions import Conventions
 from bot.oracle.difference import exact_text, is_floating, measure, parts, widened
 from bot.oracle.finding import Difference, Kind, Mismatch, Observation
 from bot.oracle.initial import InitialTensors
@@ -84,6 +85,7 @@ class TensorRules:
             self.by_contract += 1
         pairs: dict[tuple[int, int], _Pair] = {}
         excused: set[str] = set()
+        subjects = self._with_scalars(subjects, excused)
 
         def agree(left: int, right: int) -> bool:
             pairs[left, right] = self._pair(key, subjects[left], subjects[right], excused)
@@ -111,6 +113,27 @@ class TensorRules:
             note=_structure_note(subjects),
         )
 
+    def _with_scalars(self, subjects: Sequence[Subject], excused: set[str]) -> list[Subject]:
+        """Subjects with shape () for (1,) where a framework has no scalars, and another's result is one.
+
+        Not where builds of that framework differ in this from each other.
+        """
+        shapes: dict[str, set[tuple[int, ...]]] = {}
+        for subject in subjects:
+            if subject.tensor is not None:
+                shapes.setdefault(subject.party.framework, set()).add(subject.tensor.array.shape)
+        others_scalar = any(() in found for found in shapes.values())
+        made: list[Subject] = []
+        for subject in subjects:
+            framework = subject.party.framework
+            name = self._conventions.without_scalars(framework)
+            if name and others_scalar and subject.tensor and shapes[framework] == {(1,)}:
+                excused.add(name)
+                scalar = replace(subject.tensor, array=subject.tensor.array.reshape(()))
+                subject = replace(subject, tensor=scalar)
+            made.append(subject)
+        return made
+
     def _builds(self, subjects: Sequence[Subject]) -> int:
         return len({subject.party.build for subject in subjects})
 
@@ -136,12 +159,19 @@ class TensorRules:
         elements = differing_elements(x, y, dtype, bound, self._zero_sign)
         if not elements.differing.any():
             return _Pair(None)
-        place = Place(key[0], key[1], dtype, x.shape, self._initial)
-        for name, mask in self._conventions.excused(self._op, place):
-            if (elements.differing & mask).any():
-                excused.add(name)
-            elements.differing[mask] = False
+        left, right = Held(a.party.framework, x), Held(b.party.framework, y)
+        self._excuse(key, dtype, left, right, elements.differing, excused)
         return _Pair(kind_of(elements), elements.differing)
+
+    def _excuse(
+        self, key: Key, dtype: str, left: Held, right: Held, differing: Array, excused: set[str]
+    ) -> None:
+        """Take away from the differing elements those that a convention speaks of."""
+        place = Place(key[0], key[1], dtype, left.array.shape, self._initial, key[2])
+        for name, mask in self._conventions.excused(self._op, place, left, right):
+            if (differing & mask).any():
+                excused.add(name)
+            differing[mask] = False
 
     def _other_dtype(
         self, key: Key, one: Party, x: Tensor, other: Party, y: Tensor, excused: set[str]
@@ -154,6 +184,8 @@ class TensorRules:
             return _Pair("dtype")
         excused.add(name)
         differing = np.asarray(x.array != y.array)
+        left, right = Held(one.framework, x.array), Held(other.framework, y.array)
+        self._excuse(key, x.dtype, left, right, differing, excused)
         return _Pair("value" if differing.any() else None, differing)
 
     def _absent(self, key: Key, a: Subject, b: Subject) -> PairKind | None:

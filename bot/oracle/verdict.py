@@ -29,8 +29,8 @@ Strength = Literal["none", "weak", "strong"]
 Slopes = Literal["none", "weak", "strong", "within", "no slope"]
 Against = Literal["nobody", "candidate", "baseline", "others"]
 Blame = Literal[
-    "nobody", "unstable", "dead", "float64", "slopes", "candidate", "baseline", "minority"
-]
+    "nobody", "unstable", "dead", "float64", "slopes", "candidate", "baseline", "minority", "accepting"
+]  # fmt: skip
 Sides = Sequence[Collection[str]]
 
 
@@ -45,6 +45,7 @@ class Facts:
     float64_against: Against = "nobody"
     slopes: Slopes = "none"  # what finite differences say of a gradient
     vote: bool = False  # independent frameworks have a majority
+    documented_error: bool = False  # some accept what PyTorch documents to raise
 
 
 class Decision(BaseModel):
@@ -60,6 +61,7 @@ class Decision(BaseModel):
     float64_against: tuple[Against, ...] | None = None
     slopes: tuple[Slopes, ...] | None = None
     vote: bool | None = None
+    documented_error: bool | None = None
     verdict: Literal["flaky", "undecided", "convention"] | None = None  # None: by who is blamed
     blame: Blame
     confidence: Confidence
@@ -75,6 +77,7 @@ class Decision(BaseModel):
             and (self.float64_against is None or facts.float64_against in self.float64_against)
             and (self.slopes is None or facts.slopes in self.slopes)
             and (self.vote is None or facts.vote == self.vote)
+            and self.documented_error in (None, facts.documented_error)
         )
 
 

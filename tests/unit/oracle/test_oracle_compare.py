@@ -325,39 +325,3 @@ def test_three_targets_and_their_sides():
 def test_a_comparator_needs_unique_labels():
     with pytest.raises(ValueError, match="same label"):
         Comparator(["a", "a"], ["torch", "torch"])
-
-
-def test_a_convention_takes_away_only_its_own_elements():
-    """abs has the subgradient [-1, 1] at 0; at 2 its gradient is 1 and nothing else."""
-    made = program("abs", x=[0.0, 2.0, -1.0])
-    a = outcome(("gradient", "x", np.array([0, 1, -1], "f4")))
-    b = outcome(("gradient", "x", np.array([1, 1, -1], "f4")))
-    c = outcome(("gradient", "x", np.array([1, 2, -1], "f4")))
-    assert two(a, b, made).mismatches == ()
-    assert two(a, b, made).counts.by_convention == 1
-    difference = only(two(a, c, made)).difference
-    assert (difference.differing, difference.first_index) == (1, (1,))
-
-
-@pytest.mark.parametrize(
-    ("value", "excused"),
-    [(NAN, True), (2.0**31, True), (-(2.0**31), False), (-5.0, False), (7.5, False)],
-)
-def test_float_to_integer_only_where_it_cannot_be_represented(value, excused):
-    made = program("Tensor.int", x=[value])
-    assert (two(out([0], "i4"), out([1], "i4"), made).mismatches == ()) is excused
-
-
-def test_documented_dtypes_leave_the_values_to_be_compared():
-    """oneflow.sort documents int32 indices, torch.sort int64 ones; the indices themselves must agree."""
-
-    def indices(values, dtype):
-        return outcome(("output", "r0[1]", np.array(values, dtype)))
-
-    made = program("sort")
-    same = two(indices([1, 0], "i4"), indices([1, 0], "i8"), made)
-    assert same.mismatches == ()
-    assert same.counts.by_convention == 1
-    assert only(two(indices([1, 0], "i4"), indices([0, 1], "i8"), made)).kind == "value"
-    assert only(two(indices([1, 0], "i8"), indices([1, 0], "i4"), made)).kind == "dtype"
-    assert only(two(indices([1, 0], "i4"), indices([1, 0], "i8"))).kind == "dtype"

@@ -286,7 +286,8 @@ def test_error_inputs():
 
     made = program("conv", origin=Origin(source="opinfo", kind="error"))
     (weak,) = settled(peers(accepts, refuses), [made], ("peer", "peer")).findings
-    assert (weak.kind, weak.verdict, weak.confidence) == ("accepts", "undecided", "weak")
+    assert (weak.kind, weak.verdict, weak.confidence) == ("accepts", "upstream", "weak")
+    assert weak.blamed == (weak.sides[0] if "oneflow" in weak.sides[0][0] else weak.sides[1])
     third = Simulation([("a", "oneflow", accepts), ("b", "torch", refuses), ("c", "jax", refuses)])
     (vote,) = settled(third, [made], ("peer",) * 3).findings
     assert (vote.verdict, vote.blamed, vote.confidence) == ("upstream", ("a",), "weak")

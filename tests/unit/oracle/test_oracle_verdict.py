@@ -57,6 +57,18 @@ ROWS = [
         "strong",
     ),
     (
+        Facts(position="peers", documented_error=True, vote=True),
+        "a documented error",
+        "accepting",
+        "weak",
+    ),
+    (
+        Facts(position="candidate-apart", documented_error=True),
+        "a documented error",
+        "accepting",
+        "weak",
+    ),
+    (
         Facts(position="candidate-with-peer"),
         "candidate and an independent peer",
         "baseline",
