@@ -129,7 +129,7 @@ class Measurement:
             seen.add(program.digest)
             sent[number] = program
             only = None if self.shares is None else self.shares.of(program)
-            yield Job(number, program.blob, program.op, only)
+            yield Job(number, program.blob, program.group or program.op, only)
 
 
 def _with_written_gradients(

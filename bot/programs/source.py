@@ -36,12 +36,16 @@ class SourceRequest:
 
 @dataclass(frozen=True)
 class SourcedProgram:
-    """A program as a source gave it. A run that ends before its ``extra`` programs is whole all the same."""
+    """A program as a source gave it. A run that ends before its ``extra`` programs is whole all the same.
+
+    ``group`` names the programs that are put off together when some of them have died; "" for those of the op.
+    """
 
     blob: bytes
     digest: str
     op: str
     extra: bool = False
+    group: str = ""
 
 
 @dataclass

@@ -23,6 +23,7 @@ from bot.programs.program import TensorSpec
 
 NEW_COMPONENT: Final = 10  # against 1 for a new pair
 Pair = tuple[str, str]
+EMPTY: Final = "empty"  # some tensor has no elements
 MAX_SCANNED: Final = 4096  # elements looked at for special values
 
 
@@ -66,6 +67,8 @@ def components_of(draft: Draft, known: Known) -> list[str]:
     for slot in slots(draft, known.signatures, tensors=True):
         found.append(f"arg:{slot.name}={argument_class(slot.value)}")
     hidden = {entry.gradient for entry in draft.backward}
+    if any(0 in spec.shape for name, spec in draft.tensors.items() if name not in hidden):
+        found.append(EMPTY)
     for name, spec in draft.tensors.items():
         if name not in hidden:
             found.extend(_of_tensor(spec, draft))

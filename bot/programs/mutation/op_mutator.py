@@ -12,7 +12,7 @@ from bot.programs.mutation.argument_values import mutate_arguments
 from bot.programs.mutation.dtypes import mutate_dtypes
 from bot.programs.mutation.known import Known
 from bot.programs.mutation.layouts import mutate_layouts
-from bot.programs.mutation.novelty import Novelty, components_of, score
+from bot.programs.mutation.novelty import EMPTY, Novelty, components_of, score
 from bot.programs.mutation.scalars import mutate_scalars
 from bot.programs.mutation.sequences import mutate_sequences
 from bot.programs.mutation.singles import singles
@@ -44,11 +44,14 @@ RANDOM_ARGUMENTS: Final = ("arguments/dropout/", "arguments/dropout_p/", "argume
 
 @dataclass(frozen=True)
 class Mutant:
-    """A mutated program's blob and what was done: the labels of its steps, and the base's digest."""
+    """A mutated program's blob, and its traits: what was done to it, what it was made of and what it exercises.
+
+    ``group`` names what a crash of it would be laid to: programs of one group are put off together when some have died.
+    """
 
     blob: bytes
-    labels: tuple[str, ...]
-    base: str
+    traits: tuple[str, ...]
+    group: str
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,10 @@ class OpMutator:
             blob = tried.draft.blob(origin.model_copy(update=changed))
         except ProgramError:
             return None
-        return Mutant(blob, tried.labels, tried.base) if len(blob) <= MAX_BYTES else None
+        if len(blob) > MAX_BYTES:
+            return None
+        traits = (*tried.labels, f"base/{tried.base}", *tried.components)
+        return Mutant(blob, traits, _group(tried))
 
     def _tried(self, draft: Draft, labels: tuple[str, ...], base: str) -> _Tried:
         return _Tried(draft, labels, base, components_of(draft, self._known))
@@ -181,6 +187,16 @@ def _plainness(draft: Draft) -> tuple[bool, bool, bool, int]:
         all(spec.shape and 0 not in spec.shape for spec in tensors),
         sum(len(call.args) + len(call.kwargs) for call in draft.calls),
     )
+
+
+def _group(tried: _Tried) -> str:
+    """Empty tensors are one cause, whatever else is done; otherwise the argument, or the first thing that was changed."""
+    if EMPTY in tried.components:
+        return EMPTY
+    label = next(
+        (label for label in tried.labels if label.startswith("arguments/")), tried.labels[0]
+    )
+    return label.rpartition("/")[0]
 
 
 def _draws(labels: Sequence[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 
 from bot.programs.mutation.known import Known
 from bot.programs.mutation.op_mutator import OpMutator
-from bot.programs.mutation.setbacks import Setbacks
+from bot.programs.mutation.setbacks import ENOUGH, Setbacks
 from bot.programs.program import digest
 from bot.programs.source import SourceCounts, SourcedProgram
 
@@ -31,7 +31,7 @@ class MutationSource:
         self._bases: dict[str, dict[str, bytes]] = {}
         self._draws: dict[str, Random] = {}
         self._setbacks: dict[str, Setbacks] = {}
-        self._labels: dict[str, tuple[str, ...]] = {}
+        self._traits: dict[str, tuple[str, tuple[str, ...]]] = {}
         self._made: dict[str, Iterator[SourcedProgram | None]] = {}
 
     @property
@@ -81,13 +81,14 @@ class MutationSource:
 
     def note(self, program: str, failed: bool, died: bool) -> None:
         """Say what came of a program that ran, by its digest; other sources' programs count as bases."""
-        op, *labels = self._labels.pop(program, ("",))
-        if op:
-            self._setbacks_of(op).record(labels, failed, died)
-        elif failed or died:
-            for op, bases in self._bases.items():
-                if program in bases:
-                    self._setbacks_of(op).record([f"base/{program}"] * 3, failed, died)
+        known = self._traits.pop(program, None)
+        if known is not None:
+            op, traits = known
+            self._setbacks_of(op).record(traits, failed, died)
+            return
+        for op, bases in self._bases.items():
+            if program in bases:  # one failure is enough: whatever is made of it fails too
+                self._setbacks_of(op).record([f"base/{program}"] * ENOUGH, failed, died)
 
     def _setbacks_of(self, op: str) -> Setbacks:
         return self._setbacks.setdefault(op, Setbacks())
@@ -103,9 +104,8 @@ class MutationSource:
             if name in seen:
                 continue
             seen.add(name)
-            labels = (*mutant.labels, f"base/{mutant.base}")
-            if setbacks.holds_back(labels):
+            if setbacks.holds_back(mutant.traits):
                 yield None
                 continue
-            self._labels[name] = (op, *labels)
-            yield SourcedProgram(mutant.blob, name, op)
+            self._traits[name] = op, mutant.traits
+            yield SourcedProgram(mutant.blob, name, op, group=f"{op} {mutant.group}")

@@ -300,9 +300,10 @@ def test_novelty_counts_a_new_component_above_new_pairs() -> None:
 
 def test_what_fails_often_is_held_back_and_its_neighbourhood_is_not() -> None:
     setbacks = Setbacks()
-    for _ in range(3):
+    for _ in range(4):
         assert not setbacks.holds_back(["nan"])
         setbacks.record(["nan"], failed=True, died=False)
+        setbacks.record(["other"], failed=False, died=False)
     held = [setbacks.holds_back(["nan", "other"]) for _ in range(16)]
     assert held.count(False) == 2
     assert not setbacks.holds_back(["other"])
@@ -317,9 +318,13 @@ def test_what_fails_seldom_goes_on() -> None:
 
 def test_a_death_weighs_more() -> None:
     setbacks = Setbacks()
-    setbacks.record(["zero"], failed=True, died=True)
-    setbacks.record(["zero"], failed=True, died=True)
-    assert setbacks.holds_back(["zero"])
+    setbacks.record(["zero", "float32"], failed=True, died=True)
+    assert not setbacks.holds_back(["zero"])
+    setbacks.record(["zero", "float32"], failed=True, died=True)
+    for _ in range(20):
+        setbacks.record(["float32"], failed=False, died=False)
+    assert setbacks.holds_back(["zero", "float32"])
+    assert not setbacks.holds_back(["float32"])
 
 
 def sourced(blob: bytes) -> SourcedProgram:
