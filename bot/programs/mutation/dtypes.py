@@ -25,7 +25,8 @@ def mutate_dtypes(draft: Draft, known: Known, random: Random) -> str | None:
     if not tensors:
         return None
     spec = random.choice(tensors)
-    together = len(tensors) == 1 or random.random() < 0.75
+    state = any(spec.name in names.values() for names in draft.state.values())
+    together = len(tensors) == 1 or state or random.random() < 0.75
     dtype = _other(spec.dtype, known, together, random)
     if dtype is None:
         return None

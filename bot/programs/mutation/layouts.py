@@ -8,9 +8,10 @@ from random import Random
 import numpy as np
 
 from bot.programs.builder import contiguous_strides
-from bot.programs.draft import Draft
+from bot.programs.draft import Draft, elements
+from bot.programs.mutation.gradients import leave_gradients
 from bot.programs.mutation.known import Known
-from bot.programs.mutation.values import value_tensors
+from bot.programs.mutation.values import shape_tensors, value_tensors
 from bot.programs.program import TensorSpec
 
 Layout = Callable[[Sequence[int], Random], list[int] | None]
@@ -99,6 +100,8 @@ def mutate_layouts(draft: Draft, known: Known, random: Random) -> str | None:
         done = [_channels_last(draft, spec) for spec in tensors]
         if any(done):
             return "layouts/all/channels-last"
+    if random.random() < 0.05 and images(draft, shape_tensors(draft) or tensors):
+        return "layouts/images"
     spec = random.choice(tensors)
     roll = random.random()
     written = draft.origin.form == "inplace" or any(c.fn.endswith("_") for c in draft.calls)
@@ -122,6 +125,23 @@ def mutate_layouts(draft: Draft, known: Known, random: Random) -> str | None:
     name, strides = random.choice(fitting)
     draft.put(spec.name, draft.array(spec.name), strides=strides, offset=random.choice((0, 0, 1)))
     return f"layouts/{spec.name}/{name}"
+
+
+def images(draft: Draft, tensors: list[TensorSpec]) -> bool:
+    """Make images of tensors of fewer dimensions (those of the largest one's shape), and lay them channels-last."""
+    largest = max(tensors, key=elements)
+    if (
+        not 0 < len(largest.shape) < 4
+        or 2 ** (4 - len(largest.shape)) * elements(largest) > 1 << 14
+    ):
+        return False
+    shape = [*[2] * (4 - len(largest.shape)), *largest.shape]
+    for spec in tensors:
+        if spec.shape == largest.shape:
+            array = np.broadcast_to(draft.array(spec.name), shape)
+            draft.put(spec.name, array, strides=channels_last(shape))
+    leave_gradients(draft)
+    return True
 
 
 def _channels_last(draft: Draft, spec: TensorSpec) -> bool:

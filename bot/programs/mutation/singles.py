@@ -19,10 +19,10 @@ from bot.programs.mutation.argument_values import UNTOUCHED, values_of_type
 from bot.programs.mutation.dtypes import ALL as DTYPES
 from bot.programs.mutation.gradients import leave_gradients
 from bot.programs.mutation.known import Known, Slot, leave_out, put, slots
-from bot.programs.mutation.layouts import LAYOUTS
-from bot.programs.mutation.sizes import resized
+from bot.programs.mutation.layouts import LAYOUTS, images
+from bot.programs.mutation.sizes import flatten, resized
 from bot.programs.mutation.special import special_numbers
-from bot.programs.mutation.values import value_tensors
+from bot.programs.mutation.values import shape_tensors, value_tensors
 from bot.programs.program import TensorSpec, Value
 
 INTS: Final = (0, 1, -1, 2, 3, -2, 7, 16)
@@ -45,6 +45,7 @@ NUMBERS: Final = (
 )  # fmt: skip
 """Of the special numbers; the others come in tables."""
 LENGTHS: Final = (0, 1, 2, 17)
+FLAT: Final = (0, 1, 7, 8, 9, 15, 16, 17, 31, 33, 1025)
 TABLE: Final = 130.0  # the numbers of a table: no sum or product of them leaves float32's range
 
 
@@ -187,7 +188,7 @@ def _table(spec: TensorSpec, numbers: list[Any]) -> Callable[[Draft], bool]:
 
 
 def _sizes(draft: Draft) -> Iterator[Single]:
-    for spec in value_tensors(draft):
+    for spec in shape_tensors(draft):
         yield Single(f"sizes/{spec.name}/scalar", _scalar(spec))
         for dim in range(len(spec.shape)):
             for length in LENGTHS:
@@ -195,7 +196,7 @@ def _sizes(draft: Draft) -> Iterator[Single]:
                 shape[dim] = length
                 if shape != spec.shape:
                     yield Single(f"sizes/{spec.name}/{length}", _shape({spec.name: shape}))
-    tensors = value_tensors(draft)
+    tensors = shape_tensors(draft)
     for old in sorted({n for spec in tensors for n in spec.shape}):
         for length in LENGTHS:
             shapes = {
@@ -205,6 +206,16 @@ def _sizes(draft: Draft) -> Iterator[Single]:
             }
             if length != old and len(shapes) > 1:
                 yield Single(f"sizes/together/{length}", _shape(shapes))
+    for length in FLAT if tensors else ():
+        yield Single(f"sizes/flat/{length}", _flat(length))
+
+
+def _flat(length: int) -> Callable[[Draft], bool]:
+    def apply(draft: Draft) -> bool:
+        leave_gradients(draft)
+        return flatten(draft, shape_tensors(draft), length) is not None
+
+    return apply
 
 
 def _scalar(spec: TensorSpec) -> Callable[[Draft], bool]:
@@ -230,11 +241,17 @@ def _shape(shapes: dict[str, list[int]]) -> Callable[[Draft], bool]:
 
 
 def _layouts(draft: Draft, random: Random) -> Iterator[Single]:
+    yield Single("layouts/images", _images)
     for spec in value_tensors(draft):
         for name, layout in LAYOUTS.items():
             strides = layout(spec.shape, random)
             if strides is not None and strides != spec.strides:
                 yield Single(f"layouts/{spec.name}/{name}", _strides(spec, strides))
+
+
+def _images(draft: Draft) -> bool:
+    tensors = shape_tensors(draft)
+    return bool(tensors) and images(draft, tensors)
 
 
 def _strides(spec: TensorSpec, strides: list[int]) -> Callable[[Draft], bool]:

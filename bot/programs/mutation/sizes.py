@@ -13,7 +13,7 @@ import numpy.typing as npt
 from bot.programs.draft import Draft, elements
 from bot.programs.mutation.gradients import leave_gradients
 from bot.programs.mutation.known import Known, put, slots
-from bot.programs.mutation.values import value_tensors
+from bot.programs.mutation.values import shape_tensors
 from bot.programs.program import TensorSpec, Value
 
 Array = npt.NDArray[Any]
@@ -24,12 +24,14 @@ MAX_ELEMENTS: Final = 1 << 16  # of one tensor after a change
 
 def mutate_sizes(draft: Draft, known: Known, random: Random) -> str | None:
     """Change lengths or the number of dimensions. Output gradients are left to the worker. None where nothing fits."""
-    tensors = value_tensors(draft)
+    tensors = shape_tensors(draft)
     if not tensors:
         return None
     roll = random.random()
-    if roll < 0.55:
+    if roll < 0.45:
         label = _together(draft, known, tensors, random)
+    elif roll < 0.55:
+        label = _flat(draft, tensors, random)
     elif roll < 0.70:
         label = _alone(draft, tensors, random)
     elif roll < 0.85:
@@ -94,6 +96,22 @@ def _in_list(value: Value, old: int, new: int) -> Value:
     if not plain or old not in items or old < 3:
         return None
     return [new if item == old else item for item in items]
+
+
+def _flat(draft: Draft, tensors: list[TensorSpec], random: Random) -> str | None:
+    """One dimension of a length at a border, for tensors of one shape: how many elements a loop of vectors has."""
+    return flatten(draft, tensors, random.choice(LENGTHS))
+
+
+def flatten(draft: Draft, tensors: list[TensorSpec], length: int) -> str | None:
+    """Give all tensors of the largest one's shape one dimension of this length."""
+    largest = max(tensors, key=elements)
+    alike = [spec for spec in tensors if spec.shape == largest.shape]
+    if largest.shape == [length]:
+        return None
+    for spec in alike:
+        draft.put(spec.name, resized(draft.array(spec.name).reshape(-1), [length]))
+    return f"sizes/flat/{size_class(length)}"
 
 
 def _alone(draft: Draft, tensors: list[TensorSpec], random: Random) -> str | None:
@@ -180,8 +198,3 @@ def size_class(length: int) -> str:
     if length <= 9 or length in LENGTHS:
         return str(length)
     return next((f"<{bound}" for bound in (16, 32, 64, 128, 256, 1024) if length < bound), "large")
-
-
-def total_elements(draft: Draft) -> int:
-    """Elements of all tensors."""
-    return sum(map(elements, draft.tensors.values()))

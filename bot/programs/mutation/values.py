@@ -56,6 +56,12 @@ def value_tensors(draft: Draft) -> list[TensorSpec]:
     ]
 
 
+def shape_tensors(draft: Draft) -> list[TensorSpec]:
+    """Those of them whose shapes a user may choose: a module makes its parameters' shapes itself."""
+    state = {name for names in draft.state.values() for name in names.values()}
+    return [spec for spec in value_tensors(draft) if spec.name not in state]
+
+
 def _change(draft: Draft, spec: TensorSpec, random: Random) -> str | None:
     array = draft.array(spec.name)
     if spec.dtype == "bool":

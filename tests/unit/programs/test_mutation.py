@@ -171,7 +171,8 @@ def test_a_layout_never_changes_the_values_unless_it_repeats_them(seed: int) -> 
     draft, label = apply(mutate_layouts, convolution(), seed)
     assert label is not None
     for name in ("x", "weight", "bias"):
-        assert draft.array(name).tolist() == before.array(name).tolist()
+        now, old = draft.array(name), before.array(name)
+        assert now.reshape(-1)[: old.size].tolist() == old.reshape(-1).tolist()
 
 
 def test_channels_last_strides() -> None:
