@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,13 @@ def test_no_program_is_begun_after_the_deadline(tmp_path: Path) -> None:
     assert pool.ran == ["p1", "p2"]
     assert measured.out_of_time
     assert len(list(offered)) == 2  # nothing more was even made, but for the one that came too late
+
+
+def test_a_run_is_whole_when_only_extra_programs_are_left(tmp_path: Path) -> None:
+    extra = [replace(program, extra=True) for program in programs("p2", "p3", "p4")]
+    measured, pool, _ = measure(tmp_path, [*programs("p1"), *extra], deadline=2.0)
+    assert pool.ran == ["p1", "p2"]
+    assert not measured.out_of_time
 
 
 def test_what_was_begun_before_the_deadline_is_kept(tmp_path: Path) -> None:
