@@ -7,10 +7,11 @@ and runs backward from any outputs, as this worker's programs need it; earlier r
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import warnings
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy
 
@@ -23,12 +24,16 @@ with warnings.catch_warnings():
     from mindspore import _c_expression, mint, ops
 
     try:
+        from mindspore.graph import jit_trace
         from mindspore.graph.api import _pynative_executor
     except ImportError:  # before 2.9
+        from mindspore.common import jit_trace
         from mindspore.common.api import _pynative_executor
 
-from framework import ITEM_BYTES, StartError, UnsupportedError
+from framework import ITEM_BYTES, Backward, StartError, UnsupportedError
 from mapped_framework import MappedFramework
+from process_memory import resident_bytes
+from program_function import ProgramFunction
 
 DTYPES: Dict[str, Any] = {
     name: getattr(mindspore, "bool_" if name == "bool" else name)
@@ -41,6 +46,9 @@ NAMES: Dict[str, str] = {str(dtype): name for name, dtype in DTYPES.items()}
 SUBPACKAGES = ("numpy", "scipy")
 """Those that forms name and that importing mindspore alone does not import."""
 
+WORN_BYTES = 3 << 30
+"""Resident memory above which a process with all that it has compiled is replaced."""
+
 _RUN_BACKWARD: Any = getattr(_c_expression, "run_backward", None)
 
 _LACKS = re.compile(
@@ -51,6 +59,8 @@ _LACKS = re.compile(
     r"doesn't requires? grad and not have a grad_fn|"
     # An op that calls a compiled function records it inside of mindspore.grad alone.
     r"The pointer\[top_cell_\] is null|"
+    # A graph's gradient of a list of tensors that each want one: mindspore.grad has it, backward from outputs has not.
+    r"Bprop \"\w+\" encounter a problem: \[The pointer|"
     # Dtypes, where it lists what it has, or says that it lacks one.
     r"must be a type of|supports? types?:|type(s)? (is|are) unsupported|type should be|[Uu]nsupported (data ?)?type|"
     r"dtype'? of '?\w+'? must not be|'dtype' must be an? |"
@@ -75,6 +85,7 @@ class MindSporeFramework(MappedFramework):
 
     name = "mindspore"
     version = str(mindspore.__version__)
+    options_known = frozenset(("threads", "jit"))
 
     def __init__(self, hello: Dict[str, Any]) -> None:
         if hello.get("device", "cpu") != "cpu":
@@ -82,6 +93,16 @@ class MindSporeFramework(MappedFramework):
         super().__init__(hello, DTYPES, {"mindspore": mindspore, "mint": mint, "ops": ops})
         _settle(self.threads)
         self._wants_gradients = False
+        self.compiles = "jit" in self.options
+        if self.compiles and "capture_mode" not in inspect.signature(mindspore.jit).parameters:
+            raise StartError("mindspore %s has no jit that traces; 2.6 has" % self.version)
+        # It notes the lines that call each op, and fails where a frame has no source, as a form's has none.
+        jit_trace._get_caller_lines = lambda: (["program"], [1])
+        self._tries = _Tries()
+
+    def facts(self) -> Dict[str, Any]:
+        """Version and thread count, for the report; a graph draws other random numbers than single ops."""
+        return {**super().facts(), "same_random": not self.compiles}
 
     def seed(self, seed: int) -> None:
         """Reseed the generators of ``ops`` and of ``mint``; turn recording off until an input wants a gradient."""
@@ -136,6 +157,38 @@ class MindSporeFramework(MappedFramework):
         target[...] = result
         return target
 
+    # Compiled.
+
+    def run_compiled(
+        self, program: ProgramFunction, inputs: List[Any], backward: Backward
+    ) -> Sequence[Any]:
+        """As one graph of ``mindspore.jit``, which traces the forms; its autograd is that of one op.
+
+        While it is traced an op that has no kernel stands in the graph all the same. So the calls run op by op before,
+        which shows the form that each is to be called by.
+        """
+        if program.writes_inputs:
+            raise UnsupportedError("what mindspore compiles does not write to its inputs")
+        self._tries.record()
+        try:
+            program.function(*inputs)
+        except Exception as error:
+            if self.classify(error, "", "forward") == "unsupported":
+                self._tries.forget()
+                raise
+            # An op's own error: the graph must have it too.
+        self._tries.repeat()
+        try:
+            results = mindspore.jit(program.function, capture_mode="trace")(*inputs)
+            self.worn = resident_bytes() > WORN_BYTES
+            return results
+        except Exception:
+            # A trace that stopped half-way is left in the process.
+            self.worn = True
+            raise
+        finally:
+            self._tries.forget()
+
     # Gradients.
 
     def require_grad(self, tensor: Any) -> None:
@@ -163,8 +216,9 @@ class MindSporeFramework(MappedFramework):
 
     def apply(self, function: Any, values: List[Any]) -> Any:
         """Call a form's function. Raises UnsupportedError for what MindSpore lacks, so that the op's next form is tried."""
+        self._tries.next()
         try:
-            return function(*values)
+            return self._tries.succeeded(function(*values))
         except UnsupportedError:
             raise
         except Exception as error:
@@ -184,6 +238,43 @@ class MindSporeFramework(MappedFramework):
         """Without stacks, and without folders and source lines of the machine that MindSpore was built on."""
         text = _RULE.sub("", _NODE.sub("", _FRAMEWORK_STACK.sub("", str(error))))
         return type(error).__name__, _FOLDER.sub("", _SOURCE.sub("", text)).strip()
+
+
+class _Tries:
+    """Which of a program's forms MindSpore had, in the order of their calls, so that a second run calls those alone."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def record(self) -> None:
+        """Begin to write down."""
+        self._seen: List[bool] = []
+        self._told: Optional[List[bool]] = None
+        self._recording = True
+
+    def repeat(self) -> None:
+        """Begin anew with what was written down."""
+        self._told = self._seen[::-1]
+        self._recording = False
+
+    def forget(self) -> None:
+        """Neither."""
+        self._seen = []
+        self._told = None
+        self._recording = False
+
+    def next(self) -> None:
+        """A form is about to be called. Raises UnsupportedError where MindSpore did not have it in the run before."""
+        if self._recording:
+            self._seen.append(False)
+        elif self._told and not self._told.pop():
+            raise UnsupportedError("a form that mindspore lacks")
+
+    def succeeded(self, result: Any) -> Any:
+        """The result of the form that was called last."""
+        if self._recording:
+            self._seen[-1] = True
+        return result
 
 
 def make(hello: Dict[str, Any]) -> MindSporeFramework:
