@@ -218,7 +218,9 @@ class MindSporeFramework(MappedFramework):
         """Call a form's function. Raises UnsupportedError for what MindSpore lacks, so that the op's next form is tried."""
         self._tries.next()
         try:
-            return self._tries.succeeded(function(*values))
+            result = function(*values)
+            self._tries.had()
+            return result
         except UnsupportedError:
             raise
         except Exception as error:
@@ -226,6 +228,7 @@ class MindSporeFramework(MappedFramework):
                 _pynative_executor.set_grad_flag(True)
             if self.classify(error, "", "forward") == "unsupported":
                 raise UnsupportedError("%s: %s" % self.describe(error)) from None
+            self._tries.had()
             raise
 
     def classify(self, error: Exception, name: str, phase: str) -> str:
@@ -270,11 +273,10 @@ class _Tries:
         elif self._told and not self._told.pop():
             raise UnsupportedError("a form that mindspore lacks")
 
-    def succeeded(self, result: Any) -> Any:
-        """The result of the form that was called last."""
+    def had(self) -> None:
+        """MindSpore had the form that was called last, whatever it gave or raised."""
         if self._recording:
             self._seen[-1] = True
-        return result
 
 
 def make(hello: Dict[str, Any]) -> MindSporeFramework:
