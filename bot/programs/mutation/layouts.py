@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Final
 
 import numpy as np
 
@@ -91,6 +92,10 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 
+CHANNELS_LAST: Final = 4
+"""How much more often than another layout, for images: convolutions and pools have kernels of their own for it."""
+
+
 def mutate_layouts(draft: Draft, known: Known, random: Random) -> str | None:
     """Give one tensor, or all of them, another layout. Returns what was done, None where nothing fits."""
     tensors = value_tensors(draft)
@@ -102,6 +107,9 @@ def mutate_layouts(draft: Draft, known: Known, random: Random) -> str | None:
             return "layouts/all/channels-last"
     if random.random() < 0.05 and images(draft, shape_tensors(draft) or tensors):
         return "layouts/images"
+    pictures = [spec for spec in shape_tensors(draft) if len(spec.shape) in (4, 5)]
+    if pictures and random.random() < 0.15:
+        return _one(draft, pictures, random)
     spec = random.choice(tensors)
     roll = random.random()
     written = draft.origin.form == "inplace" or any(c.fn.endswith("_") for c in draft.calls)
@@ -122,7 +130,8 @@ def mutate_layouts(draft: Draft, known: Known, random: Random) -> str | None:
     ]
     if not fitting:
         return None
-    name, strides = random.choice(fitting)
+    weights = [CHANNELS_LAST if name == "channels-last" else 1 for name, _ in fitting]
+    ((name, strides),) = random.choices(fitting, weights)
     draft.put(spec.name, draft.array(spec.name), strides=strides, offset=random.choice((0, 0, 1)))
     return f"layouts/{spec.name}/{name}"
 
@@ -142,6 +151,21 @@ def images(draft: Draft, tensors: list[TensorSpec]) -> bool:
             draft.put(spec.name, array, strides=channels_last(shape))
     leave_gradients(draft)
     return True
+
+
+def _one(draft: Draft, pictures: list[TensorSpec], random: Random) -> str:
+    """One channel, or one pixel, in all images alike, and one of them channels-last: its strides then look like others'."""
+    what = random.choice(("channel", "channel", "pixel"))
+    last = random.choice(pictures)
+    for spec in pictures:
+        array = draft.array(spec.name)
+        dims = (1,) if what == "channel" else range(2, array.ndim)
+        for dim in dims:
+            array = array[(slice(None),) * dim + (slice(0, 1),)]
+        strides = channels_last(array.shape) if spec is last else None
+        draft.put(spec.name, array, strides=strides)
+    leave_gradients(draft)
+    return f"layouts/{last.name}/one-{what}"
 
 
 def _channels_last(draft: Draft, spec: TensorSpec) -> bool:

@@ -19,6 +19,8 @@ from bot.programs.program import TensorSpec, Value
 Array = npt.NDArray[Any]
 LENGTHS: Final = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 65, 127, 129, 257, 1025)
 SMALL: Final = (0, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9)
+BLOCKS: Final = (8, 16, 17, 32, 64)
+"""Channels: what kernels that work in blocks choose their paths by."""
 MAX_ELEMENTS: Final = 1 << 16  # of one tensor after a change
 
 
@@ -44,7 +46,9 @@ def mutate_sizes(draft: Draft, known: Known, random: Random) -> str | None:
 
 
 def _length(random: Random, rank: int) -> int:
-    return random.choice(SMALL if rank > 2 or random.random() < 0.4 else LENGTHS)
+    if rank > 2:
+        return random.choice(SMALL if random.random() < 0.7 else BLOCKS)
+    return random.choice(SMALL if random.random() < 0.4 else LENGTHS)
 
 
 def _together(draft: Draft, known: Known, tensors: list[TensorSpec], random: Random) -> str | None:
