@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_worker_frameworks import start
+from one_call import start
 
 from bot.programs.builder import ProgramBuilder
 from bot.programs.draft import Draft

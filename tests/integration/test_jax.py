@@ -10,12 +10,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from one_call import arrays, start
 from worker_client import WorkerClient
 
 from bot.programs.builder import ProgramBuilder
 from bot.targets.environment import Environment
 from bot.targets.environment_store import EnvironmentStore
-from bot.targets.op_mapping import load_op_mapping
 from bot.targets.outcome import Outcome
 
 F32 = np.float32
@@ -24,11 +24,6 @@ F32 = np.float32
 @pytest.fixture(scope="module")
 def environment(environment_store: EnvironmentStore) -> Environment:
     return environment_store.prepare("jax==0.10.2")
-
-
-def start(environment: Environment, **hello: object) -> WorkerClient:
-    fields = {"framework": "jax", "mapping": load_op_mapping("jax").message(), **hello}
-    return WorkerClient(fields, python=environment.python, environment={})
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +64,6 @@ def program(fn: str, *args: Any, gradient: Any = None, seed: int = 0, **kwargs: 
 def run(worker: WorkerClient, blob: bytes) -> Outcome:
     (outcome,) = worker.run(blob)
     return outcome
-
-
-def arrays(outcome: Outcome) -> dict[str, np.ndarray]:
-    assert outcome.status == "ok", outcome
-    return {f"{tensor.role} {tensor.name}": tensor.array for tensor in outcome.tensors}
 
 
 def test_ready_states_the_facts(eager: WorkerClient) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
+from one_call import arrays, program, result, run, start
 from worker_client import WorkerClient
 
 from bot.programs.builder import ProgramBuilder
 from bot.targets.environment import Environment
 from bot.targets.environment_store import EnvironmentStore
-from bot.targets.op_mapping import load_op_mapping
-from bot.targets.outcome import Outcome
 
 F32 = np.float32
 
@@ -26,43 +24,8 @@ def environment(environment_store: EnvironmentStore) -> Environment:
 
 @pytest.fixture(scope="module")
 def megengine(environment: Environment) -> Iterator[WorkerClient]:
-    fields = {"framework": "megengine", "mapping": load_op_mapping("megengine").message()}
-    with WorkerClient(fields, python=environment.python) as worker:
+    with start(environment) as worker:
         yield worker
-
-
-def program(fn: str, *args: Any, gradient: Any = None, seed: int = 0, **kwargs: Any) -> bytes:
-    """One call; with ``gradient`` every float argument is a leaf and the result gets that gradient."""
-    builder = ProgramBuilder(fn, seed=seed)
-    tensors = [
-        builder.tensor(
-            f"x{number}", value, requires_grad=gradient is not None and value.dtype.kind == "f"
-        )
-        if isinstance(value, np.ndarray)
-        else value
-        for number, value in enumerate(args)
-    ]
-    result = builder.call(fn, *tensors, result=None if gradient is None else "r", **kwargs)
-    builder.output(result)
-    if gradient is not None:
-        builder.backward(result, np.array(gradient, F32))
-    return builder.blob()
-
-
-def run(worker: WorkerClient, fn: str, *args: Any, **kwargs: Any) -> Outcome:
-    (outcome,) = worker.run(program(fn, *args, **kwargs))
-    return outcome
-
-
-def arrays(outcome: Outcome) -> dict[str, np.ndarray]:
-    assert outcome.status == "ok", outcome
-    return {f"{tensor.role} {tensor.name}": tensor.array for tensor in outcome.tensors}
-
-
-def result(outcome: Outcome) -> np.ndarray:
-    assert outcome.status == "ok", outcome
-    (array,) = [t.array for t in outcome.tensors if t.role == "output"]
-    return array
 
 
 def test_ready_states_the_facts(megengine: WorkerClient) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_worker_frameworks import start
+from one_call import start
 from worker_client import WORKER, WorkerClient
 
 from bot.oracle.compare import Comparator

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from one_call import result, results, run, start
 from worker_client import WorkerClient
 
 from bot.programs.builder import ProgramBuilder
 from bot.targets.environment import Environment
 from bot.targets.environment_store import EnvironmentStore
-from bot.targets.op_mapping import load_op_mapping
-from bot.targets.outcome import Outcome
 
 F32 = np.float32
 F64 = np.float64
@@ -27,30 +26,8 @@ def environment(environment_store: EnvironmentStore) -> Environment:
 
 @pytest.fixture(scope="module")
 def numpy(environment: Environment) -> Iterator[WorkerClient]:
-    fields = {"framework": "numpy", "mapping": load_op_mapping("numpy").message()}
-    with WorkerClient(fields, python=environment.python) as worker:
+    with start(environment) as worker:
         yield worker
-
-
-def run(worker: WorkerClient, fn: str, *args: Any, **kwargs: Any) -> Outcome:
-    builder = ProgramBuilder(fn)
-    tensors = [
-        builder.tensor(f"x{number}", value) if isinstance(value, np.ndarray) else value
-        for number, value in enumerate(args)
-    ]
-    builder.output(builder.call(fn, *tensors, result=None, **kwargs))
-    (outcome,) = worker.run(builder.blob())
-    return outcome
-
-
-def results(outcome: Outcome) -> list[np.ndarray]:
-    assert outcome.status == "ok", outcome
-    return [tensor.array for tensor in outcome.tensors if tensor.role == "output"]
-
-
-def result(outcome: Outcome) -> np.ndarray:
-    (array,) = results(outcome)
-    return array
 
 
 def test_ready_states_the_facts(numpy: WorkerClient) -> None:

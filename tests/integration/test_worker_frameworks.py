@@ -10,23 +10,14 @@ import ml_dtypes
 import numpy as np
 import psutil
 import pytest
+from one_call import start
 from worker_client import WorkerClient
 
 from bot.programs.builder import ProgramBuilder, member
 from bot.targets.environment import Environment
-from bot.targets.op_mapping import load_op_mapping
 from bot.targets.outcome import Outcome
 
 F32 = np.float32
-
-
-def start(environment: Environment, **hello: object) -> WorkerClient:
-    variables = {}
-    if environment.library_paths:
-        variables["LD_LIBRARY_PATH"] = ":".join(map(str, environment.library_paths))
-    mapping = load_op_mapping(environment.framework).message()
-    fields = {"framework": environment.framework, "mapping": mapping, **hello}
-    return WorkerClient(fields, python=environment.python, environment=variables)
 
 
 @pytest.fixture(scope="module")
