@@ -28,7 +28,7 @@ def mutate_dtypes(draft: Draft, known: Known, random: Random) -> str | None:
     state = any(spec.name in names.values() for names in draft.state.values())
     together = len(tensors) == 1 or state or random.random() < 0.75
     dtype = _other(spec.dtype, known, together, random)
-    if dtype is None:
+    if dtype is None or (state and not holds_gradients(dtype)):
         return None
     chosen = [other for other in tensors if other.dtype == spec.dtype] if together else [spec]
     old = spec.dtype
@@ -43,6 +43,11 @@ def mutate_dtypes(draft: Draft, known: Known, random: Random) -> str | None:
                 put(draft, slot, {"dtype": dtype})
     leave_gradients(draft)
     return f"dtypes/{'all' if together else spec.name}/{dtype}"
+
+
+def holds_gradients(dtype: str) -> bool:
+    """Whether parameters of modules can be of this dtype."""
+    return dtype in (*FLOATING, *COMPLEX)
 
 
 def _other(dtype: str, known: Known, together: bool, random: Random) -> str | None:

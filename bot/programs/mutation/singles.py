@@ -17,6 +17,7 @@ from bot.programs.draft import Draft
 from bot.programs.mutation.argument_class import argument_class
 from bot.programs.mutation.argument_values import UNTOUCHED, values_of_type
 from bot.programs.mutation.dtypes import ALL as DTYPES
+from bot.programs.mutation.dtypes import holds_gradients
 from bot.programs.mutation.gradients import leave_gradients
 from bot.programs.mutation.known import Known, Slot, leave_out, put, slots
 from bot.programs.mutation.layouts import LAYOUTS, images
@@ -266,8 +267,9 @@ def _dtypes(draft: Draft) -> Iterator[Single]:
     tensors = value_tensors(draft)
     for old in dict.fromkeys(spec.dtype for spec in tensors):
         names = [spec.name for spec in tensors if spec.dtype == old]
+        state = any(name in held.values() for held in draft.state.values() for name in names)
         for dtype in DTYPES:
-            if dtype != old:
+            if dtype != old and (not state or holds_gradients(dtype)):
                 yield Single(f"dtypes/all/{dtype}", _cast(names, dtype))
 
 
