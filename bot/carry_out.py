@@ -14,7 +14,7 @@ from typing import Final
 
 from bot.changes.change import Changes
 from bot.errors import OpDiffError
-from bot.judge import bundles, judge
+from bot.judge import bundles, judge, shrink_seconds
 from bot.measure import Measured, Measurement
 from bot.mutations import A_PROGRAM, Mutations, in_turn, mutations_of
 from bot.oracle.compare import Comparator
@@ -91,7 +91,10 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         finally:
             programs.close()
         progress.step("judging what differs")
-        settlement = judge(measured, pool, comparator, plan.roles, directory, progress)
+        settlement = judge(
+            measured, pool, comparator, plan.roles, directory, progress, workshop.clock,
+            shrink_seconds(plan.budget),
+        )  # fmt: skip
         story = Story(
             assignment.plan, labels, facts, measured, counts, settlement, assignment.changes,
             (*assignment.notes, *_left_out(left_out, plan.per_op),
@@ -100,7 +103,7 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         )  # fmt: skip
         results = summarise(story)
         progress.step("writing the report")
-        written = bundles(settlement.findings, measured, pool, comparator, plan.roles, directory)
+        written = bundles(settlement, measured, pool, comparator, plan.roles, directory)
         write_report(directory.path, results, written)
     return results
 

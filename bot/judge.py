@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 from bot.measure import Measured
 from bot.oracle.compare import Comparator
+from bot.oracle.counts import Counts, TargetStatus
 from bot.oracle.coverage import DIED
 from bot.oracle.exact import decoded
-from bot.oracle.finding import Finding
 from bot.oracle.rerun import Case
 from bot.oracle.settle import Settlement, settle
+from bot.oracle.shrink.holds import Shown
 from bot.plan import Role
 from bot.programs.program import ProgramError
 from bot.programs.transform import with_dtype
@@ -21,6 +23,8 @@ from bot.targets.job import Job, JobResult
 from bot.targets.outcome import NOT_ASKED, Outcome
 from bot.targets.pool import Pool
 
+MOST_SHRINK_SECONDS: Final = 180.0
+
 
 def judge(
     measured: Measured,
@@ -29,8 +33,13 @@ def judge(
     roles: Sequence[Role],
     directory: RunDirectory,
     progress: Progress,
+    clock: Callable[[], float],
+    shrink_seconds: float,
 ) -> Settlement:
-    """Settle what mismatched: refine, group, confirm in fresh processes, decide. Raises TargetError."""
+    """Settle what mismatched: refine, group, shrink, confirm in fresh processes, decide. Raises TargetError.
+
+    The programs that shrinking made are kept in the run directory like those that were measured.
+    """
 
     def rerun(jobs: Iterable[Job], *, fresh: bool = False) -> Iterable[JobResult]:
         if fresh:  # one new process per target for all of them: a process per program costs a start-up each
@@ -38,13 +47,23 @@ def judge(
         return pool.run(jobs)
 
     cases = [_case(entry, directory) for entry in measured.failing]
-    return settle(
-        cases, comparator, roles, rerun, _to_float64, progress=lambda text: progress.note(text)
+    settlement = settle(
+        cases, comparator, roles, rerun, _to_float64, progress.note, clock, shrink_seconds
+    )
+    for shown in settlement.small:
+        directory.keep(shown.failing.digest, shown.blob)
+    return settlement
+
+
+def shrink_seconds(budget: float | None) -> float:
+    """Seconds for making programs small: a part of what running had, and enough for a few causes in any case."""
+    return (
+        MOST_SHRINK_SECONDS if budget is None else min(max(30.0, budget / 3), MOST_SHRINK_SECONDS)
     )
 
 
 def bundles(
-    findings: Iterable[Finding],
+    settlement: Settlement,
     measured: Measured,
     pool: Pool,
     comparator: Comparator,
@@ -53,7 +72,8 @@ def bundles(
 ) -> Iterator[FindingBundle]:
     """Each finding with its program and what every target makes of it, run now: one is in memory at a time."""
     failing = {entry.digest: entry for entry in measured.failing}
-    for finding in findings:
+    failing |= {shown.failing.digest: _entry(shown) for shown in settlement.small}
+    for finding in settlement.findings:
         entry = failing[finding.program]
         blob = _blob(finding.program, directory)
         yield FindingBundle(
@@ -72,16 +92,24 @@ def bundles(
         )
 
 
+def _entry(shown: Shown) -> Entry:
+    failing, comparison = shown.failing, shown.comparison
+    deaths = shown.deaths if any(shown.deaths) else ()
+    return Entry(
+        failing.digest, failing.op, comparison.statuses, Counts(), failing.mismatches, deaths
+    )
+
+
 def _case(entry: Entry, directory: RunDirectory) -> Case:
-    asked = {
-        place
-        for place, status in enumerate(entry.statuses)
-        if not status.reason.endswith(NOT_ASKED)
-    }
+    asked = {place for place, status in enumerate(entry.statuses) if _was_asked(status)}
     only = None if len(asked) == len(entry.statuses) else frozenset(asked)
     return Case(
         entry.digest, entry.op, entry.mismatches, lambda: _blob(entry.digest, directory), only
     )
+
+
+def _was_asked(status: TargetStatus) -> bool:
+    return not status.reason.endswith(NOT_ASKED)
 
 
 def _blob(digest: str, directory: RunDirectory) -> bytes:
@@ -106,6 +134,7 @@ def _outcomes(blob: bytes, entry: Entry, pool: Pool) -> list[Outcome]:
         for place, status in enumerate(entry.statuses)
         if entry.deaths and entry.deaths[place] is not None and status.status in DIED
     }
-    alive = frozenset(range(len(entry.statuses))) - died.keys()
+    asked = {place for place, status in enumerate(entry.statuses) if _was_asked(status)}
+    alive = frozenset(asked - died.keys())
     (result,) = pool.run([Job(0, blob, entry.op, alive)])
     return [died.get(place) or decoded(raw) for place, raw in enumerate(result.outcomes)]

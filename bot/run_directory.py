@@ -178,6 +178,11 @@ class RunDirectory:
         while line:  # on a nearly full disk a write takes what fits; the next one raises
             line = line[self._journal.write(line) :]
 
+    def keep(self, digest: str, blob: bytes) -> None:
+        """Keep the blob of a program that was made while judging; the journal does not name it."""
+        self.begin()
+        write_atomically(self._failing / f"{digest}.opdiff", blob)
+
     def entries(self) -> Iterator[Entry]:
         """Every whole line of the journal, oldest first; none of an older run's."""
         file = self.path / "journal.jsonl"

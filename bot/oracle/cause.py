@@ -57,10 +57,16 @@ class FailingProgram:
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause and its programs, smallest first."""
+    """A cause and its programs, smallest first; ``shrunk``: the first one was made of them, and not measured."""
 
     key: CauseKey
     programs: tuple[FailingProgram, ...]
+    shrunk: bool = False
+
+    @property
+    def measured(self) -> tuple[FailingProgram, ...]:
+        """The programs that the run measured."""
+        return self.programs[1:] if self.shrunk else self.programs
 
 
 def canonical_sides(sides: Sides) -> Sides:

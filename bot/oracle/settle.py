@@ -2,15 +2,17 @@
 
 1. **refine**: mismatches of narrow floating values go before the float64 witness; rounding is dismissed and counted
 2. **group**: what stands is grouped by cause (``cause.py``); the smallest program represents it
-3. **confirm**: the representative runs again, on the same workers and on fresh ones (``repeat.py``)
-4. **slopes**: gradients that differ in float64 too are held against finite differences (``finite_differences.py``)
-5. **decide**: all evidence goes through one table (``verdict.py``); then the status against the baseline and the fingerprint
+3. **shrink**: a smaller program that shows the same is looked for (``shrink/``), and represents the cause from then on
+4. **confirm**: the representative runs again, on the same workers and on fresh ones (``repeat.py``)
+5. **slopes**: gradients that differ in float64 too are held against finite differences (``finite_differences.py``)
+6. **decide**: all evidence goes through one table (``verdict.py``); then the status against the baseline and the fingerprint
 
 The same cases in any order give the same findings in the same order.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +33,9 @@ from bot.oracle.refine import Refined, ToFloat64, as_evidence, as_float64, refin
 from bot.oracle.repeat import DEATHS, Confirmation, confirm
 from bot.oracle.rerun import Case, Rerun, Runner
 from bot.oracle.roles import Player, Role, players
+from bot.oracle.shrink.causes import with_small_programs
+from bot.oracle.shrink.holds import Shown
+from bot.oracle.shrink.shrink import shrink
 from bot.oracle.verdict import Facts, Slopes, Strength
 
 MAX_PROGRAMS: Final = 100  # digests kept with a finding
@@ -43,6 +48,7 @@ class Settlement:
     findings: tuple[Finding, ...]
     within_float64_witness: int  # mismatches that float64 showed to be rounding
     rounding_only: tuple[str, ...]  # digests of programs in which nothing else was found
+    small: tuple[Shown, ...] = ()  # programs made by shrinking that represent findings
 
 
 @dataclass(frozen=True)
@@ -64,10 +70,13 @@ def settle(
     rerun: Rerun,
     to_float64: ToFloat64 = as_float64,
     progress: Progress = lambda step: None,
+    clock: Callable[[], float] = time.monotonic,
+    shrink_seconds: float = 0.0,
 ) -> Settlement:
     """Settle a run's mismatching programs.
 
     ``roles`` are in the order of the comparator's targets, ``rerun`` runs on those same targets (``Pool.run``).
+    ``shrink_seconds`` bounds the shrinking of all causes together, on this clock.
     Raises ValueError for two candidates or two baselines.
     """
     cast = players(comparator.parties, roles)
@@ -79,10 +88,15 @@ def settle(
     causes = joined(
         group(_failing(refined)), by_role.get("candidate", ""), by_role.get("baseline", "")
     )
-    progress(f"{len(causes)} causes: running each again")
     by_digest = {case.digest: case for case in ordered}
+    progress(f"{len(causes)} causes: making their programs small")
+    end = clock() + shrink_seconds
+    small = shrink(causes, by_digest, comparator, runner, lambda: clock() < end)
+    causes, refined_small = with_small_programs(causes, small, comparator, runner, to_float64)
+    by_digest |= {item.case.digest: item.case for item in refined_small}
+    progress(f"{len(causes)} causes: running each again")
     confirmations = confirm(causes, by_digest, comparator, runner)
-    witness = {item.case.digest: item for item in refined}
+    witness = {item.case.digest: item for item in (*refined, *refined_small)}
     slopes = finite_differences.ask(confirmations, by_digest, runner, to_float64)
     findings = [
         _finding(
@@ -94,7 +108,13 @@ def settle(
         findings=tuple(_distinct(findings)),
         within_float64_witness=sum(item.dismissed for item in refined),
         rounding_only=tuple(item.case.digest for item in refined if not item.standing),
+        small=_representing(small.values(), findings),
     )
+
+
+def _representing(small: Iterable[Shown], findings: Sequence[Finding]) -> tuple[Shown, ...]:
+    chosen = {finding.program for finding in findings}
+    return tuple(shown for shown in small if shown.failing.digest in chosen)
 
 
 def _failing(refined: Iterable[Refined]) -> Iterable[FailingProgram]:
@@ -152,8 +172,8 @@ def _finding(witnesses: Witnesses, cast: Mapping[str, Player]) -> Finding:
             *_evidence(witnesses, first, facts, cast),
             Evidence("verdict", decision.why, blamed),
         ),
-        programs=tuple(program.digest for program in cause.programs[:MAX_PROGRAMS]),
-        count=len(cause.programs),
+        programs=tuple(program.digest for program in cause.measured[:MAX_PROGRAMS]),
+        count=len(cause.measured),
         argument_class=representative.facts.argument_class,
         known_to_suite=representative.facts.known_to_suite,
     )
