@@ -258,6 +258,8 @@ class ExactComparison:
             return None
         if role == "intermediate" and any(other.compiles for other in self._parties):
             return None
+        if role == "intermediate" and not _names(outcome, name):
+            return None  # the result is a tensor that has a name already: what it holds is compared under that
         if role == "gradient":
             return Subject(party, None, "no gradient")
         if self._conventions.lacks(party.framework, role, name):
@@ -351,3 +353,9 @@ def _happened(outcome: Outcome) -> str:
         return "gave a result"
     what = "gradients unsupported" if without_gradients(outcome) else outcome.status
     return f"{what}: {_reason(outcome)}" if outcome.error else what
+
+
+def _names(outcome: Outcome, name: str) -> bool:
+    """Whether an outcome has anything under a result's name, at whatever path."""
+    tensors = any(tensor.name == name for tensor in outcome.tensors)
+    return tensors or any(other == name for _, other, _, _ in outcome.values)

@@ -131,10 +131,12 @@ def _judgement(
 ) -> Float64Judgement | None:
     """What the float64 witness said of a cause.
 
-    Of its representative, if that names a side; else of the smallest program that does, if all such name the same.
+    Of its representative, if that names a side; else of the smallest program that does, if all such name the same. What
+    a program was made smaller into is as plain as it gets: others of its cause may have a second fault that it lacks.
     """
-    own = _of_primary(confirmation.representative, witness)
-    if own is not None and own.against:
+    cause, representative = confirmation.cause, confirmation.representative
+    own = _of_primary(representative, witness)
+    if (own is not None and own.against) or (cause.shrunk and representative == cause.programs[0]):
         return own
     others = [_of_primary(program, witness) for program in confirmation.cause.programs]
     naming = [judgement for judgement in others if judgement is not None and judgement.against]

@@ -54,7 +54,7 @@ def shown(
 
 def is_as_clear(now: Mismatch, then: Mismatch) -> bool:
     """Whether a mismatch of values is as clear as it was; of other kinds there is nothing to measure."""
-    if then.difference is None or then.difference.largest_relative is None:
+    if then.kind == "nan" or then.difference is None or then.difference.largest_relative is None:
         return True
     if now.difference is None or now.difference.largest_relative is None:
         return False

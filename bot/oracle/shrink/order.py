@@ -1,6 +1,6 @@
 """The total order over programs that shrinking descends: what a reader has to take in, the worst first.
 
-Calls; gradients asked for; elements; arguments; layouts that are not plain; dtypes that are not float32; how hard the
+Calls; gradients asked for; elements; dimensions; arguments; layouts that are not plain; dtypes that are not float32; how hard the
 arguments and the elements are to read; and last the blob itself, so that no two programs are equal.
 """
 
@@ -18,7 +18,7 @@ from bot.programs.draft import Draft, elements
 from bot.programs.program import ProgramError, TensorSpec, Value
 
 Array = npt.NDArray[Any]
-Order = tuple[int, int, int, int, int, int, int, int, bytes]
+Order = tuple[int, int, int, int, int, int, int, int, int, bytes]
 
 MAX_READ: Final = 4096  # elements whose values are looked at; nobody reads more
 HARD: Final = 12  # how hard a number is to read of which nothing is known
@@ -45,7 +45,8 @@ def order_of(blob: bytes) -> Order:
     return (
         len(draft.calls),
         len(draft.backward) + sum(spec.requires_grad for spec in used) + len(draft.outputs),
-        sum(elements(spec) for spec in read) + len(read),
+        sum(_size(spec) for spec in read),
+        sum(len(spec.shape) for spec in read),
         sum(value is not None for value in arguments) + sum(len(call.args) for call in draft.calls),
         sum(_oddities(spec, draft) for spec in read),
         sum(_rank(spec.dtype) for spec in used),
@@ -98,6 +99,11 @@ def is_plain(spec: TensorSpec) -> bool:
         and not spec.conj
         and not spec.neg
     )
+
+
+def _size(spec: TensorSpec) -> int:
+    """Its elements and itself. One without any is harder to think of than one with one."""
+    return (elements(spec) or 2) + 1
 
 
 def _oddities(spec: TensorSpec, draft: Draft) -> int:

@@ -44,7 +44,7 @@ PASSES: Final[tuple[Pass, ...]] = (
 def search(blob: bytes, batch: int, passes: Iterable[Pass] = PASSES) -> Search:
     """Search for the smallest program that still fails, trying ``batch`` programs at a time."""
     passes = tuple(passes)
-    current, tried = blob, {blob}
+    current, tried = blob, set[bytes]()
     while True:
         before = current
         for propose in passes:
@@ -64,17 +64,21 @@ def _pass(
         if not chunk:
             return None
         first = yield chunk
+        tried.update(
+            chunk if first is None else chunk[:first]
+        )  # these do not fail, whoever proposes them
         if first is not None:
             return chunk[first]
 
 
 def smaller_than(order: Order, drafts: Iterable[Draft], tried: set[bytes]) -> Iterator[bytes]:
-    """The valid programs among drafts that are smaller and were not tried before."""
+    """The valid programs among drafts that are smaller and not known not to fail, each once."""
+    seen = set[bytes]()
     for draft in drafts:
         try:
             blob = draft.blob()
-            if blob not in tried and order_of(blob) < order:
-                tried.add(blob)
+            if blob not in tried and blob not in seen and order_of(blob) < order:
+                seen.add(blob)
                 yield blob
         except (ProgramError, ValueError, OverflowError):
             continue

@@ -206,6 +206,15 @@ def test_an_in_place_effect_within_tolerance_of_none():
     assert two(done, outcome()).mismatches == ()
 
 
+def test_an_intermediate_that_is_a_tensor_with_a_name_already_is_not_missing():
+    """x[0:] may be x itself or a view of it; a tuple for a tensor is another structure."""
+    view = outcome(("intermediate", "r0", np.ones(1, "f4")), ("output", "r1", np.ones(1, "f4")))
+    same = outcome(("output", "r1", np.ones(1, "f4")))
+    assert two(view, same).mismatches == ()
+    number = outcome(("output", "r1", np.ones(1, "f4")), values=[("intermediate", "r0", [], 1)])
+    assert [m.kind for m in two(view, number).mismatches] == ["shape"]
+
+
 def test_intermediates_parameters_and_buffers():
     a = outcome(("intermediate", "r0", np.ones(1, "f4")), ("buffer", "m.mean", np.ones(1, "f4")))
     b = outcome(("intermediate", "r0", np.zeros(1, "f4")), ("buffer", "m.mean", np.zeros(1, "f4")))
