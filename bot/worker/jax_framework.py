@@ -84,6 +84,7 @@ class JaxFramework(MappedFramework):
             "ops": importlib.import_module("jax_ops"),
             "windows": importlib.import_module("jax_windows"),
             "random_key": self.random_key,
+            "functional": self.functional,
         }
         super().__init__(hello, dtypes(), namespace)
         self.compiles = "compile" in self.options
@@ -172,6 +173,10 @@ class JaxFramework(MappedFramework):
             raise UnsupportedError("an in-place result of another shape or dtype")
         target.assign(result)
         return target
+
+    def reshaped(self, tensor: Any, shape: Sequence[int]) -> Any:
+        """A variable of its own with another shape."""
+        return Variable(tensor.array.reshape(shape))
 
     # Gradients.
 

@@ -23,6 +23,7 @@ from framework import (
     UnsupportedError,
     known_names,
 )
+from functional_module import METHODS, FunctionalModule
 from host_generators import numpy_reseeder, python_reseeder
 from module_layout import MadeModule, ModuleCall, StateView
 
@@ -83,6 +84,18 @@ class MappedFramework(Framework):
 
     def _remember(self, made: MadeModule) -> None:
         self.modules[id(made.module)] = made
+
+    def functional(
+        self, function: str, names: str = "", _shapes: Any = None, **options: Any
+    ) -> FunctionalModule:
+        """A module as a form makes it, in a framework that has none of its own: a function by PyTorch's name, and its state.
+
+        ``_shapes`` is what PyTorch would make that state of. For :attr:`namespace`.
+        """
+        if self.compiles:
+            raise UnsupportedError("modules are not compiled here, only functions")
+        self.table.update(METHODS)
+        return FunctionalModule(self.lookup(function), tuple(names.split()), options)
 
     # What a subclass has to say.
 
@@ -217,12 +230,12 @@ class MappedFramework(Framework):
         return None
 
     def is_module(self, value: Any) -> bool:
-        """False."""
-        return False
+        """Whether it is a module that stands for a function."""
+        return isinstance(value, FunctionalModule)
 
     def own_state(self, module: Any) -> List[Tuple[str, str, Any]]:
-        """``("parameter" | "buffer", name, tensor)`` of a module by the framework's own names. Nothing."""
-        return []
+        """``("parameter" | "buffer", name, tensor)`` of a module by the framework's own names."""
+        return module.entries()
 
     def put_state(self, module: Any, name: str, tensor: Any) -> None:
         """Copy a tensor into the module's parameter or buffer of this own name."""
@@ -244,6 +257,14 @@ class MappedFramework(Framework):
 
     def load_state(self, module: Any, state: Dict[str, Any]) -> None:
         """Put PyTorch's parameters and buffers where the framework keeps them. Raises RefusedError for unknown names."""
+        if isinstance(module, FunctionalModule):
+            module.load(
+                {name: self.reshaped(tensor, self.shape(tensor)) for name, tensor in state.items()}
+            )
+            for role, _, tensor in module.entries():
+                if role == "parameter":
+                    self.require_grad(tensor)
+            return
         made = self.modules.get(id(module)) or MadeModule(module, {})
         own = {name: tensor for _, name, tensor in self.own_state(module)}
         for key, tensor in state.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy
 import numpy_indexing
@@ -39,6 +39,11 @@ class NumpyFramework(MappedFramework):
     name = "numpy"
     version = str(numpy.__version__)
 
+    def __init__(
+        self, hello: Dict[str, Any], dtypes: Dict[str, Any], namespace: Dict[str, Any]
+    ) -> None:
+        super().__init__(hello, dtypes, {**namespace, "functional": self.functional})
+
     def from_numpy(self, array: Any, dtype: str) -> Any:
         """The array itself, which is a copy already."""
         return array
@@ -69,6 +74,10 @@ class NumpyFramework(MappedFramework):
     def apply(self, function: Callable[..., Any], values: List[Any]) -> Any:
         """Call a form's function; a scalar that it gives is an array of no dimensions, which can be written to."""
         return _arrays(function(*values))
+
+    def reshaped(self, tensor: Any, shape: Sequence[int]) -> Any:
+        """A copy with another shape."""
+        return numpy.array(tensor).reshape(shape)
 
     def assign(self, target: Any, result: Any) -> Any:
         """Copy a result of the same shape and dtype into the array."""

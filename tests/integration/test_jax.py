@@ -230,3 +230,23 @@ def test_unknown_options_and_devices_are_refused(environment: Environment) -> No
         with start(environment, **hello) as worker:
             assert worker.ready["type"] == "failed"
             assert says in worker.ready["reason"]
+
+
+def test_a_modules_parameters_get_gradients(eager: WorkerClient, compiled: WorkerClient) -> None:
+    """y = x W^T + b: gradients g W, g^T x and the sum of g."""
+    builder = ProgramBuilder("nn.Linear")
+    x = builder.tensor("x", np.array([[1.0, 2.0], [3.0, 4.0]], F32), requires_grad=True)
+    state = {"weight": np.array([[3.0, 4.0]], F32), "bias": np.array([10.0], F32)}
+    module = builder.module("nn.Linear", 2, 1, state=state)
+    result = builder.call("nn.Module.__call__", module, x, result="y")
+    builder.output(result)
+    builder.backward(result, np.array([[1.0], [2.0]], F32))
+    (outcome,) = eager.run(builder.blob())
+    found = arrays(outcome)
+    assert found["output y"].tolist() == [[21.0], [35.0]]
+    assert found["gradient x"].tolist() == [[3.0, 4.0], [6.0, 8.0]]
+    names = {name.rpartition(".")[2]: array.tolist() for name, array in found.items()}
+    assert names["weight"] == [[7.0, 10.0]]
+    assert names["bias"] == [3.0]
+    (refused,) = compiled.run(builder.blob())
+    assert refused.status == "unsupported"

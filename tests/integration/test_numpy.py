@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from one_call import result, results, run, start
+from one_call import reason, result, results, run, start
 from worker_client import WorkerClient
 
 from bot.programs.builder import ProgramBuilder
@@ -161,3 +161,26 @@ def test_a_result_of_no_dimensions_can_be_written_to(numpy: WorkerClient) -> Non
     builder.output(result)
     (outcome,) = numpy.run(builder.blob())
     assert outcome.by_key["output", "r0", ()].array.tolist() == 2.0
+
+
+def test_modules_are_functions_with_the_programs_state(numpy: WorkerClient) -> None:
+    """A linear layer; batch norm in training: mean of (1, 3) is 2, its variance 1, over n - 1 it is 2."""
+    linear = ProgramBuilder("nn.Linear")
+    x = linear.tensor("x", np.array([[1.0, 2.0]]))
+    state = {"weight": np.array([[3.0, 4.0], [5.0, 6.0]]), "bias": np.array([10.0, 20.0])}
+    module = linear.module("nn.Linear", 2, 2, state=state)
+    linear.output(linear.call("nn.Module.__call__", module, x))
+    norm = ProgramBuilder("nn.BatchNorm1d")
+    y = norm.tensor("y", np.array([[1.0], [3.0]]))
+    begin = {"running_mean": np.zeros(1), "running_var": np.ones(1), "num_batches_tracked": np.array(0)}  # fmt: skip
+    module = norm.module("nn.BatchNorm1d", 1, 0.0, 0.5, affine=False, state=begin)
+    norm.output(norm.call("nn.Module.__call__", module, y))
+    lost = ProgramBuilder("nn.Linear")
+    module = lost.call("nn.Linear", 2, 2)
+    lost.output(lost.call("nn.Module.__call__", module, lost.tensor("x", np.ones((1, 2)))))
+    first, second, third = numpy.run(linear.blob(), norm.blob(), lost.blob())
+    assert result(first).tolist() == [[21.0, 37.0]]  # 3 + 8 + 10, 5 + 12 + 20
+    assert result(second).tolist() == [[-1.0], [1.0]]
+    buffers = {t.name.rpartition(".")[2]: t.array.tolist() for t in second.tensors if t.role == "buffer"}  # fmt: skip
+    assert buffers == {"running_mean": [1.0], "running_var": [1.5]}
+    assert "begins with numbers of its own" in reason(third)
