@@ -12,6 +12,7 @@ import pytest
 from bot.carry_out import in_order
 from bot.mutations import PER_OP, PER_OP_OF_ALL, Mutations, in_turn, mutations_of, per_op
 from bot.oracle.counts import Counts, TargetStatus
+from bot.oracle.finding import Mismatch
 from bot.plan import DEFAULT_SOURCES, Plan, PlannedTarget
 from bot.programs.builder import ProgramBuilder
 from bot.programs.mutation.known import Known
@@ -141,6 +142,16 @@ def test_what_died_often_is_held_back_and_said() -> None:
     assert "more were held back, like many that had failed" in note
     assert made.counts.cases == 60
     assert made.counts.programs < 60
+
+
+def test_what_merely_differs_holds_nothing_back_where_the_number_is_bounded() -> None:
+    """What comes of a program is known sooner or later: two runs would not have the same programs."""
+    made = mutations(60, frozenset(("exp",)))
+    ok = TargetStatus("ok")
+    for program in ordered(plan(), made):
+        mismatch = Mismatch(program.digest, "value", "", "", (), (("a",), ("b",)), ())
+        made.note(program, Entry(program.digest, program.op, (ok, ok), Counts(), (mismatch,)))
+    assert made.counts.programs == 60
 
 
 def test_one_of_each_by_turns_until_the_first_ends() -> None:
