@@ -8,7 +8,8 @@ PyTorch Dynamo's ``same(..., fp64_ref)``:
   Where they don't, the difference is no rounding, and this witness says no more: a wrong formula is wrong in float64 too
 - a side's error is the largest distance of its results from the reference, in units of the tolerance there. A side is
   **wrong** when its error is over k times the best side's plus a slack; k = 2, 3 for half types and for fewer than 1,000
-  elements. The slack is what approximations of one function may differ by (:data:`SLACK`)
+  elements. The slack is what approximations of one function may differ by (:data:`SLACK`). NaN and each infinity are
+  values of their own, in the reference too: next to one, only the same is right
 - a side that would be wrong is judged anew by what its error is beyond the *conditioning* (``conditioning.py``): four times
   what the reference itself moves when the inputs are rounded otherwise
 - when no side is wrong and every error is within half of the dtype's digits (``sqrt(eps)`` of the element or of the
@@ -137,7 +138,7 @@ def _weigh(
         allowed = bound.allowed(reference, reference)
         settled = np.ones(reference.shape, bool)
         for other in references[1:]:
-            settled &= _distance(other, reference) <= REFERENCE_SHARE * allowed
+            settled &= _is_within(_distance(other, reference), REFERENCE_SHARE * allowed)
         in_question = _in_question(values, bound)
         if not in_question.any():
             return Float64Judgement("abstains", "the outcomes did not differ again")
@@ -156,14 +157,14 @@ def _weigh(
             for label, distance in distances.items()
         }
         errors = {
-            label: float((distance / allowed[judged]).max(initial=0.0))
+            label: float(_in_units(distance, allowed[judged]).max(initial=0.0))
             for label, distance in distances.items()
         }
         magnitude = np.abs(reference[judged])
         finite = magnitude[np.isfinite(magnitude)]
         median = float(np.median(finite)) if finite.size else 0.0
         digits = bound.atol + _EPSILON[dtype] ** 0.5 * np.maximum(magnitude, median)
-        near = all(bool((distance <= digits).all()) for distance in distances.values())
+        near = all(bool(_is_within(distance, digits).all()) for distance in distances.values())
     k = 3 if dtype != "float32" or reference.size < SMALL_ELEMENTS else 2
     by_side = {side: max(errors[label] for label in side) for side in mismatch.sides}
     best = min(by_side.values())
@@ -200,6 +201,17 @@ def _distance(a: Array, b: Array) -> Array:
     special = ~(np.isfinite(a) & np.isfinite(b))
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     return np.where(special, np.where(same, 0.0, np.inf), np.abs(a - b))
+
+
+def _is_within(distance: Array, limit: Array) -> Array:
+    """Whether distances are within limits. Beside NaN or an infinity there is no limit: only the same is near."""
+    return (distance == 0.0) | (np.isfinite(distance) & (distance <= limit))
+
+
+def _in_units(distance: Array, limit: Array) -> Array:
+    """Distances in units of their limits: 0 for the same, infinite for a NaN or an infinity on one side alone."""
+    special = ~np.isfinite(distance) | (distance == 0.0)
+    return np.where(special, distance, distance / limit)
 
 
 def _rounded(reference: Array, dtype: str) -> Array:
