@@ -35,6 +35,8 @@ def _float_class(value: float) -> str:
     if value in (0.0, 1.0, -1.0, 0.5, 2.0):
         return f"{value:.1f}"
     size = abs(value)
+    if 0 < abs(size - 1) < 1e-3:
+        return "hardly-one" if value > 0 else "-hardly-one"
     near = (
         "near-one"
         if abs(size - 1) < 0.1

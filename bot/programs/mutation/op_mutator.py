@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from random import Random
 from typing import Final, cast
 
@@ -38,8 +39,13 @@ TRIES: Final = 3  # drafts made for one that is taken: the one with the most tha
 MAX_BYTES: Final = 4 << 20  # of one mutant
 STALE: Final = 400  # drafts in a row that came to nothing end an op
 ERRORS: Final = 0.05  # of the bases: what is illegal stays so, mostly
-MAX_PLAIN: Final = 8  # kinds of programs that get single changes
+MAX_PLAIN: Final = 6  # kinds of programs that get all single changes
+MAX_WORDED: Final = 24
 RANDOM_ARGUMENTS: Final = ("arguments/dropout/", "arguments/dropout_p/", "arguments/generator/")
+
+
+Base = tuple[str, Draft]
+"""A program to be mutated, and its digest."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class OpMutator:
         self._random = Random(f"mutation/{seed}/{op}")
         self._known = known
         self._novelty = Novelty()
-        self._bases: list[tuple[str, Draft]] = []
+        self._bases: list[Base] = []
         for digest, blob in bases:
             draft = Draft(blob)
             try:
@@ -103,20 +109,35 @@ class OpMutator:
             stale = 0 if written else stale + 1
 
     def _singles(self) -> Iterator[_Tried]:
-        """The single changes of a plain base of each kind; of a second kind only what the first did not have."""
-        plain: dict[tuple[object, ...], tuple[str, Draft]] = {}
-        for digest, draft in self._bases:
-            calls = *(call.fn for call in draft.calls), *_kinds(draft)
-            if calls not in plain or _plainness(draft) > _plainness(plain[calls][1]):
-                plain[calls] = digest, draft
+        """The single changes of plain bases, by turns.
+
+        A base of each kind gets all of them, but for those that another has had; where kinds differ only in their words
+        (a mode, a reduction), each gets the numbers of its arguments, for words choose other formulas.
+        """
+        kinds: dict[tuple[str, ...], Base] = {}
+        worded: dict[tuple[str, ...], Base] = {}
+        for base in self._bases:
+            kind = (*_kinds(base[1]),)
+            _keep_plainest(kinds, kind, base)
+            _keep_plainest(worded, (*kind, *_words(base[1])), base)
+        whole = list(kinds.values())[:MAX_PLAIN]
+        others = [base for base in worded.values() if base not in whole][:MAX_WORDED]
         done: set[str] = set()
-        for digest, base in list(plain.values())[:MAX_PLAIN]:
-            fresh = [s for s in singles(base, self._known, self._random) if s.label not in done]
-            done.update(single.label for single in fresh)
-            for single in fresh:
-                draft = base.copy()
-                if single.apply(draft):
-                    yield self._tried(draft, (single.label,), digest)
+        queues = [self._of(base, done) for base in whole] + [self._of(base) for base in others]
+        for tried in chain.from_iterable(zip_longest(*queues)):
+            if tried is not None:
+                yield tried
+
+    def _of(self, base: Base, done: set[str] | None = None) -> Iterator[_Tried]:
+        """The single changes of one base: those not done yet, or with None the numeric ones."""
+        for single in singles(base[1], self._known, self._random):
+            if single.label in done if done is not None else not single.numeric:
+                continue
+            if done is not None:
+                done.add(single.label)
+            draft = base[1].copy()
+            if single.apply(draft):
+                yield self._tried(draft, (single.label,), base[0])
 
     def _best(self) -> _Tried | None:
         """The most novel of a few mixtures."""
@@ -167,9 +188,24 @@ class OpMutator:
         return mutate(draft, self._known, self._random)
 
 
-def _kinds(draft: Draft) -> Iterator[str]:
-    """What kinds of values stand at the positions of a draft's calls; keywords are not told apart."""
+def _keep_plainest(found: dict[tuple[str, ...], Base], key: tuple[str, ...], base: Base) -> None:
+    if key not in found or _plainness(base[1]) > _plainness(found[key][1]):
+        found[key] = base
+
+
+def _words(draft: Draft) -> Iterator[str]:
+    """The words among a draft's arguments."""
     for call in draft.calls:
+        yield from (
+            value for value in [*call.args, *call.kwargs.values()] if isinstance(value, str)
+        )
+
+
+def _kinds(draft: Draft) -> Iterator[str]:
+    """What a draft calls, what kinds of values stand at the positions, and which keywords say something."""
+    for call in draft.calls:
+        yield call.fn
+        yield from sorted(name for name, value in call.kwargs.items() if value is not None)
         for value in call.args:
             yield (
                 next(iter(cast("dict[str, object]", value)), "")

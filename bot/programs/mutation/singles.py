@@ -34,6 +34,7 @@ FLOATS: Final = (
     float("nan"),
     0.5,
     1.03,
+    1.00001,
     1.7,
     float("inf"),
     float("-inf"),
@@ -52,10 +53,11 @@ TABLE: Final = 130.0  # the numbers of a table: no sum or product of them leaves
 
 @dataclass(frozen=True)
 class Single:
-    """A change with its label. ``apply`` says whether it fits."""
+    """A change with its label. ``apply`` says whether it fits; ``numeric``: it gives an argument another number, or numbers."""
 
     label: str
     apply: Callable[[Draft], bool]
+    numeric: bool = False
 
 
 def singles(draft: Draft, known: Known, random: Random) -> list[Single]:
@@ -80,7 +82,8 @@ def _arguments(draft: Draft, known: Known, random: Random) -> Iterator[Single]:
             kind = argument_class(value)
             if kind not in seen and value != slot.value:
                 seen.add(kind)
-                yield Single(f"arguments/{slot.name}/{kind}", _put(slot, value))
+                label = f"arguments/{slot.name}/{kind}"
+                yield Single(label, _put(slot, value), is_numeric(value))
         yield Single(f"arguments/{slot.name}/left-out", lambda d, slot=slot: leave_out(d, slot))
     for index, call in enumerate(draft.calls):
         for name, parameters in known.absent(call):
@@ -92,6 +95,16 @@ def _arguments(draft: Draft, known: Known, random: Random) -> Iterator[Single]:
                 yield Single(
                     f"arguments/{name}/set={argument_class(value)}", _set(index, name, value, known)
                 )
+
+
+def is_numeric(value: Value) -> bool:
+    """Whether a value is a number, or a list or tuple of numbers."""
+    if isinstance(value, dict):
+        entry = cast("dict[str, Any]", value)
+        return "float" in entry or ("tuple" in entry and is_numeric(entry["tuple"]))
+    if isinstance(value, list):
+        return all(map(is_numeric, cast("list[Value]", value)))
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _put(slot: Slot, value: Value) -> Callable[[Draft], bool]:
