@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from typer.exceptions import Abort, Exit, TyperException
 
+from bot.cli_bisect import bisect
 from bot.cli_check import changes, check, merge, plan
 from bot.cli_github import command, outputs, precision, publish, step_summary
 from bot.cli_run import ops, replay, run
@@ -44,6 +45,7 @@ for _command in (
     run,
     ops,
     replay,
+    bisect,
     outputs,
     step_summary,
     publish,
