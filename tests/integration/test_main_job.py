@@ -190,10 +190,8 @@ def test_a_release_does_not_differ_from_itself(tmp_path: Path) -> None:
     assert results.findings == ()
     counts = results.counts
     assert counts.programs > 200
-    assert (
-        counts.compared > 0.9 * counts.programs
-    )  # some mutants are nothing that the release supports
-    assert counts.outputs + counts.exceptions >= counts.programs
+    assert counts.compared > 0.9 * counts.programs  # the release supports not every mutant
+    assert counts.outputs + counts.exceptions >= counts.compared
     assert counts.gradients > 200
     assert all(row.tested for row in results.coverage)
     assert len({target.label for target in results.targets}) == 2
