@@ -14,6 +14,7 @@ from typing import Final
 
 from bot.changes.change import Changes
 from bot.errors import OpDiffError
+from bot.failed_programs import FailedPrograms
 from bot.judge import bundles, judge, shrink_seconds
 from bot.measure import Measured, Measurement
 from bot.mutations import A_PROGRAM, Mutations, in_turn, mutations_of
@@ -35,6 +36,7 @@ from bot.shares import Shares, spared_none
 from bot.summary import Story, summarise
 from bot.targets.job import PoolTarget
 from bot.targets.pool import TargetFacts
+from bot.witness_pools import WitnessPools
 from bot.workshop import Workshop
 
 ROUNDS: Final = (2, 8, 32)
@@ -64,7 +66,13 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
     labels = unique_labels([target.label for target in assignment.targets])
     counts = SourceCounts()
     hidden = [directory.path.resolve()]
-    with workshop.source() as source, workshop.pool(assignment.targets, hidden) as pool:
+    if workshop.failed_programs is not None:
+        hidden.append(workshop.failed_programs.resolve())
+    with (
+        workshop.source() as source,
+        workshop.pool(assignment.targets, hidden) as pool,
+        WitnessPools(assignment.targets, labels, workshop, hidden) as others,
+    ):
         groups = groups_of(plan, source.index())
         entries = entries_of(plan, groups, source.index())
         progress.step(f"running on {', '.join(labels)}")
@@ -80,7 +88,10 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         left_out: Counter[str] = Counter()
         mutations = mutations_of(plan, groups, source.index(), workshop.signatures)
         asked = tuple(requests(plan, entries))
-        programs = Prefetched(in_order(plan, source, asked, counts, left_out, mutations))
+        memory = memory_of(plan, workshop)
+        remembered = memory.programs(None if plan.ops is None else groups) if memory else ()
+        ordered = in_order(plan, source, asked, counts, left_out, mutations)
+        programs = Prefetched(chain(remembered, ordered))
         deadline = None if plan.budget is None else workshop.clock() + plan.budget
         shares = None if plan.budget is None else Shares(pool.counts, spared_none(plan.roles))
         try:
@@ -93,19 +104,31 @@ def carry_out(assignment: Assignment, directory: RunDirectory, workshop: Worksho
         progress.step("judging what differs")
         settlement = judge(
             measured, pool, comparator, plan.roles, directory, progress, workshop.clock,
-            shrink_seconds(plan.budget),
+            shrink_seconds(plan.budget), others,
         )  # fmt: skip
         story = Story(
             assignment.plan, labels, facts, measured, counts, settlement, assignment.changes,
             (*assignment.notes, *_left_out(left_out, plan.per_op),
-             *(mutations.notes() if mutations else ()), *(shares.notes(labels) if shares else ())),
+             *(memory.notes() if memory else ()), *(mutations.notes() if mutations else ()),
+             *(shares.notes(labels) if shares else ())),
             assignment.shortfalls, assignment.untestable, started, workshop.now(), groups,
         )  # fmt: skip
         results = summarise(story)
         progress.step("writing the report")
         written = bundles(settlement, measured, pool, comparator, plan.roles, directory)
         write_report(directory.path, results, written)
+        if memory is not None:
+            digests = {finding.program for finding in settlement.findings}
+            blobs = {d: blob for d in digests if (blob := directory.failing_blob(d)) is not None}
+            memory.keep(measured.entries, settlement.findings, blobs)
     return results
+
+
+def memory_of(plan: Plan, workshop: Workshop) -> FailedPrograms | None:
+    """The programs that failed in earlier runs. A check of a diff, whose code is a pull request's, adds none and counts none."""
+    if workshop.failed_programs is None:
+        return None
+    return FailedPrograms(workshop.failed_programs, writes=plan.command == "run" or plan.every)
 
 
 def _report_nothing_run(

@@ -22,6 +22,7 @@ from bot.cli_options import (
     DEFAULT_OUT,
     BaseOption,
     BudgetOption,
+    FailedProgramsOption,
     FrameworkOption,
     HeadOption,
     JsonOption,
@@ -172,6 +173,7 @@ def check(
     ] = None,
     device: DeviceOption = None,
     mutations: MutationsOption = None,
+    failed_programs: FailedProgramsOption = None,
     budget: BudgetOption = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, max=MAX_SEED, help="Same seed, same programs.")
@@ -218,7 +220,7 @@ def check(
     folders: list[Path] = []
     for name in devices:
         of_device = replace(request, device=name)
-        with open_workshop(quiet) as workshop:
+        with open_workshop(quiet, failed_programs) as workshop:
             if prepare_only:
                 prepare(of_device, workshop, subject)
                 continue

@@ -45,6 +45,13 @@ MutationsOption = Annotated[
         help="Mutants of each op, 0 for none; default: 200, or as many as a budget allows.",
     ),
 ]
+FailedProgramsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--failed-programs",
+        help="Folder of programs that failed in earlier runs: replayed first, and kept up to date.",
+    ),
+]
 RepoOption = Annotated[Path | None, typer.Option("--repo", help="Git repository of the framework.")]
 BaseOption = Annotated[str | None, typer.Option("--base", help="Base revision.")]
 HeadOption = Annotated[str | None, typer.Option("--head", help="Head revision.")]
@@ -85,11 +92,11 @@ def arguments() -> tuple[str, ...]:
 
 
 @contextmanager
-def open_workshop(quiet: bool) -> Generator[Workshop]:
+def open_workshop(quiet: bool, failed_programs: Path | None = None) -> Generator[Workshop]:
     """What the commands work with, with this user's cache and a progress on stderr."""
     progress = Progress(Console(stderr=True, highlight=False), quiet=quiet)
     with EnvironmentStore(progress=progress.note) as store:
-        yield Workshop(store, progress)
+        yield Workshop(store, progress, failed_programs=failed_programs)
 
 
 def print_json(document: Any) -> None:

@@ -10,6 +10,7 @@ import typer
 from bot.cli_options import (
     DEFAULT_OUT,
     BudgetOption,
+    FailedProgramsOption,
     JsonOption,
     MutationsOption,
     OutOption,
@@ -109,6 +110,7 @@ def run(
         typer.Option(min=1, help="At most so many programs of each op and kind."),
     ] = None,
     mutations: MutationsOption = None,
+    failed_programs: FailedProgramsOption = None,
     budget: BudgetOption = None,
     seed: SeedOption = 0,
     out: OutOption = DEFAULT_OUT,
@@ -145,7 +147,7 @@ def run(
                 "--resume goes on as planned: give no --op, --all, --target, --source, --dtype, --kind, --per-op, "
                 "--mutations, --seed or --budget"
             )
-        with open_workshop(quiet) as workshop:
+        with open_workshop(quiet, failed_programs) as workshop:
             results = resume_run(resume, workshop, allow_paths)
         show(results, resume, as_json)
         raise typer.Exit(results.exit_code)
@@ -162,7 +164,7 @@ def run(
         per_op=per_op,
         mutations=mutations,
     )
-    with open_workshop(quiet) as workshop:
+    with open_workshop(quiet, failed_programs) as workshop:
         results = run_plan(plan, out, workshop)
     show(results, out, as_json)
     raise typer.Exit(results.exit_code)

@@ -40,6 +40,7 @@ class Workshop:
     hello_options: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict[str, Mapping[str, Any]]
     )
+    failed_programs: Path | None = None  # a folder of programs that failed in earlier runs
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = _utc
 
