@@ -13,6 +13,7 @@ from bot.oracle.exact import decoded
 from bot.oracle.rerun import Case
 from bot.oracle.settle import Settlement, settle
 from bot.oracle.shrink.holds import Shown
+from bot.oracle.witness_targets import WitnessTargets
 from bot.plan import Role
 from bot.programs.program import ProgramError
 from bot.programs.transform import with_dtype
@@ -35,6 +36,7 @@ def judge(
     progress: Progress,
     clock: Callable[[], float],
     shrink_seconds: float,
+    others: WitnessTargets,
 ) -> Settlement:
     """Settle what mismatched: refine, group, shrink, confirm in fresh processes, decide. Raises TargetError.
 
@@ -48,7 +50,7 @@ def judge(
 
     cases = [_case(entry, directory) for entry in measured.failing]
     settlement = settle(
-        cases, comparator, roles, rerun, _to_float64, progress.note, clock, shrink_seconds
+        cases, comparator, roles, rerun, _to_float64, progress.note, clock, shrink_seconds, others
     )
     for shown in settlement.small:
         directory.keep(shown.failing.digest, shown.blob)

@@ -5,7 +5,8 @@
 3. **shrink**: a smaller program that shows the same is looked for (``shrink/``), and represents the cause from then on
 4. **confirm**: the representative runs again, on the same workers and on fresh ones (``repeat.py``)
 5. **slopes**: gradients that differ in float64 too are held against finite differences (``finite_differences.py``)
-6. **decide**: all evidence goes through one table (``verdict.py``); then the status against the baseline and the fingerprint
+6. **reference**: what NumPy makes of the programs of values (``references.py``)
+7. **decide**: all evidence goes through one table (``verdict.py``); then the status against the baseline and the fingerprint
 
 The same cases in any order give the same findings in the same order.
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.oracle import finite_differences
+from bot.oracle import finite_differences, references
 from bot.oracle import verdict as decisions
 from bot.oracle.argument_class import facts_of
 from bot.oracle.cause import FailingProgram, by_sides, group, joined, primary
@@ -29,6 +30,7 @@ from bot.oracle.fingerprint import fingerprint, numbered
 from bot.oracle.finite_differences import SlopeJudgement
 from bot.oracle.float64 import Float64Judgement
 from bot.oracle.observe import accepting_targets, dead_targets
+from bot.oracle.references import ReferenceJudgement
 from bot.oracle.refine import Refined, ToFloat64, as_evidence, as_float64, refine
 from bot.oracle.repeat import DEATHS, Confirmation, confirm
 from bot.oracle.rerun import Case, Rerun, Runner
@@ -37,8 +39,10 @@ from bot.oracle.shrink.causes import with_small_programs
 from bot.oracle.shrink.holds import Shown
 from bot.oracle.shrink.shrink import shrink
 from bot.oracle.verdict import Facts, Slopes, Strength
+from bot.oracle.witness_targets import NoWitnessTargets, WitnessTargets
 
 MAX_PROGRAMS: Final = 100  # digests kept with a finding
+OTHERS_SECONDS: Final = 30.0  # for all that is asked of targets beside the run's own
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,12 @@ class Settlement:
 
 @dataclass(frozen=True)
 class Witnesses:
-    """What came of a cause: its repetition, and what the float64 runs and the finite differences say."""
+    """What came of a cause: its repetition, and what each witness says."""
 
     confirmation: Confirmation
     judgement: Float64Judgement | None
     slopes: SlopeJudgement | None
+    reference: ReferenceJudgement | None
 
 
 Progress = Callable[[str], None]
@@ -72,11 +77,13 @@ def settle(
     progress: Progress = lambda step: None,
     clock: Callable[[], float] = time.monotonic,
     shrink_seconds: float = 0.0,
+    others: WitnessTargets | None = None,
 ) -> Settlement:
     """Settle a run's mismatching programs.
 
     ``roles`` are in the order of the comparator's targets, ``rerun`` runs on those same targets (``Pool.run``).
-    ``shrink_seconds`` bounds the shrinking of all causes together, on this clock.
+    ``shrink_seconds`` bounds the shrinking of all causes together, on this clock. ``others``
+    are asked for :data:`OTHERS_SECONDS` at most.
     Raises ValueError for two candidates or two baselines.
     """
     cast = players(comparator.parties, roles)
@@ -98,9 +105,19 @@ def settle(
     confirmations = confirm(causes, by_digest, comparator, runner)
     witness = {item.case.digest: item for item in (*refined, *refined_small)}
     slopes = finite_differences.ask(confirmations, by_digest, runner, to_float64)
+    others, until = others or NoWitnessTargets(), clock() + OTHERS_SECONDS
+    said = references.ask(
+        confirmations, by_digest, comparator, runner, to_float64, others, lambda: clock() < until
+    )
     findings = [
         _finding(
-            Witnesses(confirmation, _judgement(confirmation, witness), slopes.get(number)), cast
+            Witnesses(
+                confirmation,
+                _judgement(confirmation, witness),
+                slopes.get(number),
+                said.get(number),
+            ),
+            cast,
         )
         for number, confirmation in enumerate(confirmations)
     ]
@@ -197,6 +214,7 @@ def _blame(
         "dead": dead_targets(first) if confirmation.cause.key.kind in DEATHS else (),
         "float64": judgement.against if judgement else (),
         "slopes": witnesses.slopes.against if witnesses.slopes else (),
+        "reference": witnesses.reference.against if witnesses.reference else (),
         "candidate": side(candidate),
         "baseline": side(baseline),
         "minority": decisions.minority(first.sides, cast),
@@ -218,6 +236,7 @@ def _facts(witnesses: Witnesses, cast: Mapping[str, Player]) -> Facts:
         float64=strength,
         float64_against=decisions.against(judgement.against if judgement else (), cast),
         slopes=_strength_of(witnesses.slopes),
+        reference=witnesses.reference.strength if witnesses.reference else "none",
         vote=bool(decisions.minority(sides, cast)),
         # Error inputs are of PyTorch's suite: they speak of its interface, so where a torch takes part.
         documented_error=bool(accepting_targets(first))
@@ -258,6 +277,8 @@ def _evidence(
         yield as_evidence(judgement)
     if witnesses.slopes is not None:
         yield witnesses.slopes.as_evidence()
+    if witnesses.reference is not None:
+        yield witnesses.reference.as_evidence()
     outvoted = decisions.minority(first.sides, cast)
     if outvoted:
         yield Evidence(

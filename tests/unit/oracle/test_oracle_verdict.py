@@ -93,6 +93,32 @@ ROWS = [
         "float64",
         "weak",
     ),
+    (
+        Facts(position="peers", reference="strong", vote=True),
+        "NumPy and an independent framework",
+        "reference",
+        "strong",
+    ),
+    (
+        Facts(position="all-apart", reference="strong", float64="weak", float64_against="baseline"),
+        "NumPy beside a candidate",
+        "reference",
+        "strong",
+    ),
+    # Baseline and an independent peer weigh as much, and they are at hand.
+    (
+        Facts(position="candidate-alone", reference="strong"),
+        "baseline and an independent peer",
+        "candidate",
+        "strong",
+    ),
+    (Facts(position="peers", reference="weak", vote=True), "NumPy alone", "reference", "weak"),
+    (
+        Facts(position="peers", reference="weak", float64="weak", float64_against="others"),
+        "float64 of one framework",
+        "float64",
+        "weak",
+    ),
     (Facts(position="peers", vote=True), "vote", "minority", "weak"),
     (Facts(position="together", vote=True), "vote", "minority", "weak"),
     (Facts(position="peers"), "nothing decides", "nobody", "weak"),
