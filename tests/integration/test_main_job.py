@@ -203,8 +203,10 @@ def test_an_old_release_has_its_wrong_gradient(tmp_path: Path) -> None:
     done = opdiff("run", *words)
     assert done.returncode == 2, done.stderr
     rows = read_results(tmp_path / "results.json").findings
-    assert {(row.op, row.kind) for row in rows} == {("nn.functional.softplus", "gradient")}
-    (mismatch,) = rows[0].mismatches[:1]
+    assert {row.op for row in rows} == {"nn.functional.softplus"}
+    # Mutants with beta = 0 may add another, of NaN.
+    gradients = [row for row in rows if row.kind == "gradient"]
+    (mismatch,) = gradients[0].mismatches[:1]
     assert mismatch.label == "gradient of input"
 
 
