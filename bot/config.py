@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import (
     AfterValidator,
@@ -128,6 +128,21 @@ class OpRule(_Model):
     A name that nobody knows is refused, unless it is one of another framework's own, as `oneflow.nn.FusedBatchNorm2d`."""
 
 
+ArgumentName = Literal["dtypes", "layouts", "sizes", "special", "options"]
+ArgumentConditions = Annotated[
+    dict[ArgumentName, Annotated[tuple[Word, ...], Field(min_length=1, max_length=20)]],
+    Field(min_length=1),
+]
+_CONDITIONS: Final = {"fingerprint", "op", "kind", "verdict", "arguments"}
+
+
+def _words(value: Any) -> set[str]:
+    """The words of one part of a finding's argument class, which may come from an untrusted run."""
+    if not isinstance(value, list | tuple):
+        return set()
+    return {word for word in cast("Sequence[Any]", value) if isinstance(word, str)}
+
+
 class IgnoreRule(_Model):
     """Findings that do not fail a run. All conditions that are given must hold; at least one must be given."""
 
@@ -139,6 +154,8 @@ class IgnoreRule(_Model):
     """A kind of finding, such as `nan`."""
     verdict: Verdict | None = None
     """A verdict, such as `undecided`."""
+    arguments: ArgumentConditions | None = None
+    """A class of arguments: words that the finding's program must have, by `dtypes` (`half`, `float`, `complex`, `integer`, `bool`), `layouts` (`contiguous`, `strided`, `expanded`, `lazy`), `sizes` (`empty`, `scalar`, `small`, `large`), `special` (`nan`, `inf`) and `options` (names of keyword arguments), such as `{special: [nan]}`."""
     reason: Reason
     """Why; it is shown with the finding."""
     until: Annotated[date | None, BeforeValidator(_iso_date)] = None
@@ -146,8 +163,8 @@ class IgnoreRule(_Model):
 
     @model_validator(mode="after")
     def _has_a_condition(self) -> IgnoreRule:
-        if not self.model_fields_set & {"fingerprint", "op", "kind", "verdict"}:
-            raise ValueError("say what to ignore: fingerprint, op, kind or verdict")
+        if not self.model_fields_set & {"fingerprint", "op", "kind", "verdict", "arguments"}:
+            raise ValueError("say what to ignore: fingerprint, op, kind, verdict or arguments")
         return self
 
     def matches(self, finding: FindingRow) -> bool:
@@ -157,7 +174,21 @@ class IgnoreRule(_Model):
             and (self.op is None or fnmatchcase(finding.op, self.op))
             and self.kind in (None, finding.kind)
             and self.verdict in (None, finding.verdict)
+            and all(
+                set(words) <= _words(finding.argument_class.get(name))
+                for name, words in (self.arguments or {}).items()
+            )
         )
+
+    def concerns(self, op: str) -> bool:
+        """Whether the rule names this op, or a pattern that it fits."""
+        return self.op is not None and fnmatchcase(op, self.op)
+
+    @property
+    def shown(self) -> str:
+        """Its conditions in one line."""
+        said = self.model_dump(mode="json", include=_CONDITIONS, exclude_none=True)
+        return ", ".join(f"{name}: {value}" for name, value in said.items())
 
 
 class Config(_Model):
@@ -236,7 +267,8 @@ def apply_config(
 
     Pure, and the same when applied twice. ``accept`` (an expected change) excuses its finding on this pull request, the
     last one tells why; ``ignore`` only suggests lines for the configuration, ``wrong`` is counted, and both excuse nothing.
-    A rule whose last day is over ignores nothing, and a note says so where it would have mattered. ``today`` is in UTC.
+    A rule whose last day is over ignores nothing, and a note says so where it would have mattered; so does one for a rule
+    that names tested ops and fits no finding of theirs any more. ``today`` is in UTC.
     """
     decided = {d.fingerprint: d for d in decisions if d.verb == "accept" and d.fingerprint}
     findings: list[FindingRow] = []
@@ -251,13 +283,14 @@ def apply_config(
             expired += [_expired(row, rule) for rule in matching]
         findings.append(row.model_copy(update={"ignored": reason}))
     incomplete = bool(results.shortfalls) or any(s.state != "whole" for s in results.shards)
-    notes = [*results.notes, *(note for note in expired if note not in results.notes)]
+    said = [*expired, *(_useless(rule) for rule in config.ignore if _fits_no_more(rule, results))]
+    notes = [*results.notes, *(note for note in said if note not in results.notes)]
     return results.model_copy(
         update={
             "findings": tuple(findings),
             "fail_on": config.fail_on,
             "result": result_of(findings, config.fail_on, incomplete),
-            "notes": note_rows(tuple(dict.fromkeys(notes))) if expired else results.notes,
+            "notes": note_rows(tuple(dict.fromkeys(notes))) if said else results.notes,
         }
     )
 
@@ -270,4 +303,17 @@ def _decided(decision: Decision) -> str:
 def _expired(row: FindingRow, rule: IgnoreRule) -> str:
     return clip(
         f"{row.op}: an ignore of the configuration ended on {rule.until} and counts no more ({rule.reason})"
+    )
+
+
+def _fits_no_more(rule: IgnoreRule, results: Results) -> bool:
+    """Whether all that a rule names was tested, with programs enough to be whole, and no finding is what it means."""
+    whole = not (results.shortfalls or any(shard.state != "whole" for shard in results.shards))
+    tested = [row for row in results.coverage if row.tested and rule.concerns(row.op)]
+    return whole and bool(tested) and not any(rule.matches(row) for row in results.findings)
+
+
+def _useless(rule: IgnoreRule) -> str:
+    return clip(
+        f"an ignore of the configuration fits no finding any more ({rule.shown}; {rule.reason}): it can go"
     )

@@ -58,7 +58,8 @@ _RULES: Final = {
     ),
     IgnoreRule: (
         "## ignore\n\nAn ignored finding is listed in the report with its reason, and does not fail the run. A rule whose last day "
-        "is over ignores\nnothing any more; where that matters, the report says so.\n"
+        "is over ignores\nnothing any more; where that matters, the report says so. "
+        "So it does of a rule that names ops\nwhich were tested, and that fits no finding any more.\n"
     ),
 }
 
@@ -99,6 +100,8 @@ def _kind(field: dict[str, Any]) -> str:
     if field.get("type") == "array":
         item = field.get("items", {})
         return "list of rules" if "$ref" in item else "list"
+    if field.get("type") == "object":
+        return "lists by name"
     if field.get("format") == "date":
         return "day"
     names = {"string": "text", "integer": "number", "number": "number"}

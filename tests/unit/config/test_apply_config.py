@@ -12,7 +12,7 @@ from made_rows import results, row
 
 from bot.config import Config, IgnoreRule, apply_config
 from bot.github.state import Decision
-from bot.report.results import ShardRow
+from bot.report.results import OpCoverage, ShardRow
 
 A, B = "00ab00ab00ab00ab", "11cd11cd11cd11cd"
 TODAY = date(2030, 1, 31)
@@ -24,7 +24,8 @@ def decision(verb: Any, fingerprint: str = A, **more: Any) -> Decision:
 
 
 def ignoring(**conditions: Any) -> Config:
-    return Config(ignore=(IgnoreRule(**({"reason": "issue 12"} | conditions)),))
+    fields: dict[str, Any] = {"reason": "issue 12"} | conditions
+    return Config(ignore=(IgnoreRule(**fields),))
 
 
 def test_an_ignored_finding_does_not_fail() -> None:
@@ -152,3 +153,38 @@ def test_applying_twice_is_applying_once(
     config = Config(ignore=tuple(ignore), fail_on=fail_on)
     once = apply_config(results(*found), config, said, TODAY)
     assert apply_config(once, config, said, TODAY) == once
+
+
+def test_a_rule_may_mean_a_class_of_arguments() -> None:
+    with_nan = row(A, argument_class={"dtypes": ["float", "half"], "special": ["nan"]})
+    without = row(B, argument_class={"dtypes": ["half"], "special": []})
+    rule = ignoring(arguments={"dtypes": ["half"], "special": ["nan"]})
+    found = apply_config(results(with_nan, without), rule, (), TODAY)
+    assert [f.ignored for f in found.findings] == ["ignored: issue 12", None]
+
+
+@pytest.mark.parametrize("lying", ["nan", {"nan": 1}, [["nan"]], None])
+def test_an_argument_class_from_outside_may_be_anything(lying: Any) -> None:
+    rule = ignoring(arguments={"special": ["nan"]})
+    found = apply_config(results(row(A, argument_class={"special": lying})), rule, (), TODAY)
+    assert found.findings[0].ignored is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "tested", "shortfalls", "told"),
+    [
+        ({"op": "mul*"}, True, (), True),
+        ({"op": "mul*"}, False, (), False),  # nobody looked
+        ({"op": "mul*"}, True, ("no time",), False),  # nobody looked at all of it
+        ({"op": "add"}, True, (), False),  # it still matters
+        ({"op": "sub"}, True, (), False),  # not of this run's ops
+        ({"fingerprint": B}, True, (), False),  # of whichever op
+    ],
+)
+def test_a_rule_that_fits_nothing_any_more_is_told(
+    rule: dict[str, Any], tested: bool, shortfalls: tuple[str, ...], told: bool
+) -> None:
+    run = results(row(A), coverage=(OpCoverage(op="mul", tested=tested),), shortfalls=shortfalls)
+    found = apply_config(run, ignoring(**rule), (), TODAY)
+    assert any("fits no finding any more" in note for note in found.notes) is told
+    assert apply_config(found, ignoring(**rule), (), TODAY).notes == found.notes
