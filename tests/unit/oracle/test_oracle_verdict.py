@@ -101,7 +101,7 @@ ROWS = [
     ),
     (
         Facts(position="all-apart", reference="strong", float64="weak", float64_against="baseline"),
-        "NumPy beside a candidate",
+        "NumPy and an independent framework",
         "reference",
         "strong",
     ),
