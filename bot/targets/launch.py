@@ -42,6 +42,14 @@ THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
 
+ISA_VARIABLES: dict[str, dict[str, str]] = {
+    "default": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},
+    "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"},
+}
+"""The option ``isa`` -> what keeps PyTorch's own kernels (ATen/native/DispatchStub.cpp) and oneDNN's (its guide's "CPU
+dispatcher control") to that instruction set. Both are read once, when a process starts, so that no worker can set them.
+"""
+
 RESOURCE_LIMITS: dict[str, int] = {
     "CORE": 0,  # a core file of a framework's process is gigabytes
     "FSIZE": 1 << 30,
@@ -116,6 +124,7 @@ class Launcher:
             self.target.target.device,
             self.limits.threads,
             self.host_environment,
+            self.target.target.option("isa"),
         )
         bounds = dict(self.resource_limits)
         if self.address_space_bytes is not None:
@@ -132,15 +141,15 @@ class Launcher:
 
 
 def worker_variables(
-    environment: Environment, device: str, threads: int, host: Mapping[str, str]
+    environment: Environment, device: str, threads: int, host: Mapping[str, str], isa: str = ""
 ) -> dict[str, str]:
-    """The environment variables of a worker, but for HOME and TMPDIR.
+    """The environment variables of a worker, but for HOME and TMPDIR. An unknown ``isa`` is the worker's to refuse.
 
     Raises TargetError for a folder whose name such a variable cannot hold.
     """
     names = INHERITED + (INHERITED_WITH_GPU if device.startswith("cuda") else ())
     variables = {name: host[name] for name in names if name in host}
-    variables |= FIXED | dict.fromkeys(THREAD_VARIABLES, str(threads))
+    variables |= FIXED | dict.fromkeys(THREAD_VARIABLES, str(threads)) | ISA_VARIABLES.get(isa, {})
     if not device.startswith("cuda"):
         variables["CUDA_VISIBLE_DEVICES"] = ""
     if environment.import_paths:

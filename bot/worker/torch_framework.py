@@ -56,7 +56,11 @@ _LOST_DEVICE = re.compile(
     r"unspecified launch failure|the launch timed out|hardware stack error|invalid program counter|"
     r"operation not supported on global/shared address space|unknown error)"
 )
-OPTIONS = frozenset(("channels_last", "compile", "deterministic", "onednn", "script", "threads"))
+OPTIONS = frozenset(
+    ("channels_last", "compile", "deterministic", "isa", "onednn", "script", "threads")
+)
+CHOICES = {"isa": ("default", "avx2"), "onednn": ("0", "1", "off", "on")}
+"""Option -> its values. ``isa`` takes effect through variables that the worker is started with."""
 
 
 class TorchFramework(Framework):
@@ -362,6 +366,12 @@ def make(hello: Dict[str, Any]) -> TorchFramework:
             "torch has no target option %s; known are %s"
             % (", ".join(unknown), ", ".join(sorted(OPTIONS)))
         )
+    for key, values in CHOICES.items():
+        if key in options and options[key] not in values:
+            raise StartError(
+                "torch: the target option %s is one of %s, not %r"
+                % (key, ", ".join(values), options[key])
+            )
     return TorchFramework(hello.get("device", "cpu"), options, int(hello.get("threads", 1)))
 
 

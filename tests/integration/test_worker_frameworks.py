@@ -432,6 +432,7 @@ def test_equal_programs_give_equal_frames_in_two_processes(
 def test_unknown_options_and_devices_fail_in_one_line(torch_environment: Environment) -> None:
     for hello, says in (
         ({"options": {"warp": "9"}}, "no target option warp"),
+        ({"options": {"isa": "sse9"}}, "option isa is one of default, avx2, not 'sse9'"),
         ({"device": "tpu"}, "no device 'tpu'"),
     ):
         with start(torch_environment, **hello) as worker:
