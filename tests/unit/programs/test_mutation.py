@@ -142,6 +142,22 @@ def test_mutants_reach_most_settings_soon() -> None:
     assert [what for what in wanted.split() if what not in seen] == []
 
 
+def test_each_mode_gets_the_numbers_of_its_arguments_soon() -> None:
+    bases: list[tuple[str, bytes]] = []
+    for mode in ("nearest", "linear", "cubic"):
+        builder = ProgramBuilder("resize")
+        x = builder.tensor("x", np.ones((1, 2, 4), np.float32))
+        builder.output(builder.call("resize", x, scale=1.7, mode=mode))
+        bases.append((digest(builder.blob()), builder.blob()))
+    made = OpMutator("resize", bases, Known(), 0).mutants()
+    seen: set[Any] = set()
+    for mutant in [next(made) for _ in range(250)]:
+        (call, *_) = decode(mutant.blob)[0].calls
+        if call.kwargs.get("scale") == 1.03:
+            seen.add(call.kwargs.get("mode"))
+    assert {"nearest", "linear", "cubic"} <= seen
+
+
 def apply(mutator: Mutator, blob: bytes, seed: int) -> tuple[Draft, str | None]:
     draft = Draft(blob)
     known = Known(SIGNATURES)
