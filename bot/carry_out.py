@@ -128,7 +128,8 @@ def memory_of(plan: Plan, workshop: Workshop) -> FailedPrograms | None:
     """The programs that failed in earlier runs. A check of a diff, whose code is a pull request's, adds none and counts none."""
     if workshop.failed_programs is None:
         return None
-    return FailedPrograms(workshop.failed_programs, writes=plan.command == "run" or plan.every)
+    of_default_branch = plan.command == "run" or plan.every
+    return FailedPrograms(workshop.failed_programs, workshop.remembers and of_default_branch)
 
 
 def _report_nothing_run(

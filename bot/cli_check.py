@@ -216,11 +216,13 @@ def check(
     )  # fmt: skip
     subject = find_subject(request)
     devices = asked or subject.config.devices or ("cpu",)
+    # Whatever is checked in a pull request's run, its code is not the default branch's.
+    remembers = not (event_name or "").startswith("pull_request")
     codes: list[int] = []
     folders: list[Path] = []
     for name in devices:
         of_device = replace(request, device=name)
-        with open_workshop(quiet, failed_programs) as workshop:
+        with open_workshop(quiet, failed_programs, remembers) as workshop:
             if prepare_only:
                 prepare(of_device, workshop, subject)
                 continue

@@ -92,11 +92,13 @@ def arguments() -> tuple[str, ...]:
 
 
 @contextmanager
-def open_workshop(quiet: bool, failed_programs: Path | None = None) -> Generator[Workshop]:
+def open_workshop(
+    quiet: bool, failed_programs: Path | None = None, remembers: bool = True
+) -> Generator[Workshop]:
     """What the commands work with, with this user's cache and a progress on stderr."""
     progress = Progress(Console(stderr=True, highlight=False), quiet=quiet)
     with EnvironmentStore(progress=progress.note) as store:
-        yield Workshop(store, progress, failed_programs=failed_programs)
+        yield Workshop(store, progress, failed_programs=failed_programs, remembers=remembers)
 
 
 def print_json(document: Any) -> None:

@@ -41,6 +41,7 @@ class Workshop:
         default_factory=dict[str, Mapping[str, Any]]
     )
     failed_programs: Path | None = None  # a folder of programs that failed in earlier runs
+    remembers: bool = True  # whether this run may add to that folder
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = _utc
 

@@ -241,17 +241,38 @@ check() {
     [[ -z "${peer//[[:space:]]/}" ]] || arguments+=(--peer "$peer")
   done <<<"$OPDIFF_PEERS"
 
+  failed_programs
   local code=0
   if [[ "$engine" != in-place ]]; then
     [[ "$check_network" != host ]] ||
       fail "OPDIFF_CHECK_NETWORK is host, and that cannot be cut before the pull request's code starts: give bridge or none"
-    options_of base_options check_options event_options gpu_options
+    options_of base_options check_options event_options gpu_options failed_options
   fi
   # What the check prints comes from the pull request: it must not be read as commands to the runner.
   stop_commands
   run_check || code=$?
   resume_commands
   report_of_devices "$code"
+}
+
+# A folder that the checkout holds could lead elsewhere by a link; and only the default branch's runs may write to it.
+failed_programs() {
+  failed_folder=""
+  [[ -n "${OPDIFF_FAILED_PROGRAMS:-}" ]] || return 0
+  local root
+  root="$(realpath -m -- "$workspace")"
+  failed_folder="$(realpath -ms -- "$root/$OPDIFF_FAILED_PROGRAMS")"
+  [[ "$failed_folder" == "$root"/* && "$failed_folder" == "$(realpath -m -- "$failed_folder")" ]] ||
+    fail "failed-programs: $OPDIFF_FAILED_PROGRAMS is not in the workspace, or a link leads to it: name a folder there"
+  mkdir -p -- "$failed_folder"
+  arguments+=(--failed-programs "$failed_folder")
+}
+
+failed_options() {
+  [[ -n "$failed_folder" ]] || return 0
+  local how=rw
+  [[ "$GITHUB_EVENT_NAME" != pull_request* ]] || how=ro
+  printf '%s\0' --volume "$failed_folder:$failed_folder:$how"
 }
 
 run_check() {

@@ -318,6 +318,26 @@ def test_a_configuration_beside_the_checkout_is_taken(runner: Runner) -> None:
     assert f"--config {workspace / 'ours.yml'} " in runner.line("exec", "--prepare-only")
 
 
+@pytest.mark.parametrize(("event", "how"), [("pull_request", "ro"), ("schedule", "rw")])
+def test_failed_programs_are_written_outside_pull_requests_alone(
+    runner: Runner, event: str, how: str
+) -> None:
+    runner.run("run.sh", OPDIFF_FAILED_PROGRAMS="memory", GITHUB_EVENT_NAME=event)
+    folder = runner.root / "workspace" / "memory"
+    assert folder.is_dir()
+    assert f"--failed-programs {folder} " in runner.line("exec", "--prepare-only")
+    assert f"--volume {folder}:{folder}:{how} " in runner.line("run", "--detach")
+
+
+def test_failed_programs_behind_a_link_are_refused(runner: Runner) -> None:
+    (runner.root / "elsewhere").mkdir()
+    (runner.root / "workspace" / "memory").symlink_to(runner.root / "elsewhere")
+    for folder in ("memory", "../elsewhere", "memory/inner"):
+        code, printed = runner.run("run.sh", OPDIFF_FAILED_PROGRAMS=folder)
+        assert code == 1
+        assert "failed-programs: " in printed
+
+
 def test_links_in_the_report_are_not_uploaded(runner: Runner) -> None:
     """Code without a sandbox can plant them, and upload-artifact follows them."""
     secret = runner.root / "secret"
