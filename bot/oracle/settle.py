@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.oracle import finite_differences, references
+from bot.oracle import families, finite_differences, references
 from bot.oracle import verdict as decisions
 from bot.oracle.argument_class import facts_of
-from bot.oracle.cause import FailingProgram, by_sides, group, joined, primary
+from bot.oracle.cause import Cause, FailingProgram, by_sides, group, joined, primary
 from bot.oracle.compare import Comparator
 from bot.oracle.exact import PYTORCH
 from bot.oracle.finding import Evidence, Finding, Kind, Mismatch
@@ -102,31 +102,59 @@ def settle(
     causes, refined_small = with_small_programs(causes, small, comparator, runner, to_float64)
     by_digest |= {item.case.digest: item.case for item in refined_small}
     progress(f"{len(causes)} causes: running each again")
-    confirmations = confirm(causes, by_digest, comparator, runner)
     witness = {item.case.digest: item for item in (*refined, *refined_small)}
-    slopes = finite_differences.ask(confirmations, by_digest, runner, to_float64)
     others, until = others or NoWitnessTargets(), clock() + OTHERS_SECONDS
-    said = references.ask(
-        confirmations, by_digest, comparator, runner, to_float64, others, lambda: clock() < until
-    )
-    findings = [
-        _finding(
-            Witnesses(
-                confirmation,
-                _judgement(confirmation, witness),
-                slopes.get(number),
-                said.get(number),
-            ),
-            cast,
+
+    def weighed(causes: Sequence[Cause]) -> list[Finding]:
+        confirmations = confirm(causes, by_digest, comparator, runner)
+        slopes = finite_differences.ask(confirmations, by_digest, runner, to_float64)
+        said = references.ask(
+            confirmations,
+            by_digest,
+            comparator,
+            runner,
+            to_float64,
+            others,
+            lambda: clock() < until,
         )
-        for number, confirmation in enumerate(confirmations)
-    ]
+        return [
+            _finding(
+                Witnesses(
+                    confirmation,
+                    _judgement(confirmation, witness),
+                    slopes.get(number),
+                    said.get(number),
+                ),
+                cast,
+            )
+            for number, confirmation in enumerate(confirmations)
+        ]
+
+    findings = weighed(causes)
+    for number, finding in _clearer(causes, findings, weighed):
+        findings[number] = finding
     return Settlement(
-        findings=tuple(_distinct(findings)),
+        findings=tuple(families.joined(_distinct(findings), cast)),
         within_float64_witness=sum(item.dismissed for item in refined),
         rounding_only=tuple(item.case.digest for item in refined if not item.standing),
         small=_representing(small.values(), findings),
     )
+
+
+def _clearer(
+    causes: Sequence[Cause],
+    findings: Sequence[Finding],
+    weighed: Callable[[Sequence[Cause]], list[Finding]],
+) -> Iterator[tuple[int, Finding]]:
+    """Findings whose small program proves little, where one that was measured proves more: that represents them."""
+    doubtful = {
+        number: replace(cause, programs=cause.measured, shrunk=False)
+        for number, (cause, finding) in enumerate(zip(causes, findings, strict=True))
+        if cause.shrunk and finding.confidence == "weak"
+    }
+    for number, finding in zip(doubtful, weighed(list(doubtful.values())), strict=True):
+        if finding.confidence != "weak":
+            yield number, finding
 
 
 def _representing(small: Iterable[Shown], findings: Sequence[Finding]) -> tuple[Shown, ...]:

@@ -26,7 +26,8 @@ from bot.targets.outcome import Outcome
 
 Array = npt.NDArray[Any]
 
-STEP: Final = 1e-4  # of the element's magnitude, or absolute at 0
+STEP: Final = 1e-4  # of the element's magnitude, absolute at 0
+LEAST: Final = 1e-3  # magnitudes below it count as this: next to 0 most functions do not move by a relative step
 SHIFTS: Final = (0.0, 1.0, -1.0, 0.5, -0.5)  # of the step, in the order of a probe's programs
 _EPSILON: Final = 2.0**-52
 
@@ -70,7 +71,8 @@ class Leaf:
     def step(self, index: Sequence[int]) -> float:
         """The step at an element, a power of two, so that x + h and x - h are x apart exactly h for most x."""
         value = abs(float(self._element(bytearray(self.data), index)[0]))
-        wanted = STEP * value if np.isfinite(value) and value > 0 else STEP
+        magnitude = max(value, LEAST) if np.isfinite(value) and value > 0 else 1.0
+        wanted = STEP * magnitude
         return float(2.0 ** np.floor(np.log2(wanted)))
 
     def is_finite(self, index: Sequence[int]) -> bool:

@@ -88,10 +88,17 @@ def plain_dtypes(draft: Draft) -> Iterator[Draft]:
 
 
 def simplify_tensors(draft: Draft) -> Iterator[Draft]:
-    """All elements of a tensor simpler; then half of them; then each for itself."""
+    """All elements of a tensor simpler; then half of them; then each for itself.
+
+    A leaf whose gradient is asked for keeps away from 0 and whole numbers: functions have their kinks there, and where
+    there is no slope nobody can be shown to be wrong.
+    """
     for name in _editable(draft, with_gradients=True):
         array = draft.array(name)
         if not array.size:
+            continue
+        if draft.tensors[name].requires_grad:
+            yield from (_put(draft, name, made) for made in _between_kinks(array))
             continue
         for made in _simpler_arrays(array):
             yield _put(draft, name, made)
@@ -214,6 +221,26 @@ def _simpler_arrays(array: Array) -> Iterator[Array]:
         for decimals in (0, 1, 2):
             yield np.round(wide, decimals).astype(array.dtype)
         yield np.nan_to_num(wide, nan=0.0, posinf=0.0, neginf=0.0).astype(array.dtype)
+
+
+def _between_kinks(array: Array) -> Iterator[Array]:
+    """Halves, and fewer digits, for all elements; then for each."""
+    with np.errstate(all="ignore"):
+        wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+        yield np.full_like(array, 0.5)
+        yield np.full_like(array, -0.5)
+        yield np.where(wide.real < 0, -0.5, 0.5).astype(array.dtype)
+        for decimals in (1, 2):
+            yield np.round(wide, decimals).astype(array.dtype)
+    if array.size <= MAX_SINGLE:
+        for index in range(array.size):
+            for plain in (0.5, -0.5, 1.5, *_rounded(wide.ravel()[index].real)):
+                yield _filled(array, index, plain)
+
+
+def _rounded(value: float) -> Iterator[float]:
+    if math.isfinite(value):
+        yield from (float(f"{value:.{digits}g}") for digits in (1, 2, 3))
 
 
 def _filled(array: Array, part: int | slice, value: Any) -> Array:

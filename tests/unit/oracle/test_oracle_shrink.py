@@ -71,7 +71,7 @@ def test_a_fault_of_one_element_and_one_argument_becomes_just_that() -> None:
 
 def test_a_gradient_fault_keeps_its_backward_and_loses_its_layout() -> None:
     builder = ProgramBuilder("mul")
-    x = builder.tensor("x", np.ones((4, 6)), requires_grad=True, strides=[1, 4])
+    x = builder.tensor("x", np.full((4, 6), 0.73), requires_grad=True, strides=[1, 4])
     y = builder.tensor("y", np.full((4, 6), 2.5), requires_grad=True)
     product = builder.call("mul", x, y)
     builder.output(product)
@@ -82,7 +82,8 @@ def test_a_gradient_fault_keeps_its_backward_and_loses_its_layout() -> None:
 
     draft = Draft(_shrunk(builder.blob(), fails)[0])
     assert [spec.shape for spec in draft.inputs()] == [[], []]
-    assert draft.array("x").tolist() == draft.array("y").tolist() == 0
+    assert draft.array("x").tolist() == 0.5  # no whole number: that is where kinks are
+    assert draft.array("y").tolist() == 0
     assert not draft.tensors["y"].requires_grad
     assert {spec.dtype for spec in draft.inputs()} == {"float32"}
 
