@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from bot.defaults import defaults_of
+from bot.oracle.path_options import is_compiled, other_paths
 from bot.oracle.tensors import Party
 from bot.oracle.witness_targets import WitnessTarget
-from bot.targets.job import Job, JobResult, PoolTarget
+from bot.targets.job import Job, JobResult, Limits, PoolTarget
 from bot.targets.pool import Pool
 from bot.targets.target import TargetError, parse_target
 from bot.workshop import Workshop
 
 REFERENCE: Final = f"{defaults_of('numpy').baseline}:cpu"
+SHORT: Final = Limits(program_seconds=5.0, compile_seconds=15.0, start_seconds=30.0)
 
 
 class WitnessPools:
@@ -33,7 +36,7 @@ class WitnessPools:
         hidden: Sequence[Path],
     ) -> None:
         self._targets = dict(zip(labels, targets, strict=True))
-        self._workshop = workshop
+        self._workshop = replace(workshop, limits=_short(workshop.limits))
         self._hidden = tuple(hidden)
         self._stack = ExitStack()
 
@@ -56,18 +59,38 @@ class WitnessPools:
         except TargetError as problem:
             self._workshop.progress.note(f"NumPy is not asked: {problem}")
             return None
-        return None if environment is None else self._asked(PoolTarget(target, environment))
+        return None if environment is None else self._asked(PoolTarget(target, environment), [])
 
-    def _asked(self, target: PoolTarget) -> WitnessTarget:
-        pool: list[Pool] = []
+    def paths(self, label: str) -> Iterator[WitnessTarget]:
+        """One of the run's targets on the other paths of its framework, one process at a time."""
+        plain = self._targets[label]
+        for target in other_paths(plain.target, plain.environment.framework):
+            pools: list[Pool] = []
+            yield self._asked(replace(plain, target=target), pools)
+            for pool in pools:
+                pool.close()
+
+    def _asked(self, target: PoolTarget, pools: list[Pool]) -> WitnessTarget:
+        """A target whose pool is made, and put into ``pools``, when the first job comes."""
 
         def rerun(jobs: Iterable[Job], *, fresh: bool = False) -> Iterable[JobResult]:
-            if not pool:
-                pool.append(self._stack.enter_context(self._workshop.pool([target], self._hidden)))
+            if not pools:
+                pools.append(self._stack.enter_context(self._workshop.pool([target], self._hidden)))
             try:
-                yield from pool[0].run(jobs, fresh=fresh)
+                yield from pools[0].run(jobs, fresh=fresh)
             except TargetError as problem:
                 self._workshop.progress.note(f"{target.label} is not asked: {problem}")
 
         build = f"{target.environment.digest}:{target.label}"
-        return WitnessTarget(Party(target.label, target.environment.framework, build), rerun)
+        framework, compiles = target.environment.framework, is_compiled(target.target)
+        return WitnessTarget(Party(target.label, framework, build, compiles=compiles), rerun)
+
+
+def _short(limits: Limits) -> Limits:
+    """The same limits, with less time: a witness that is slow is one that says nothing."""
+    return replace(
+        limits,
+        program_seconds=min(limits.program_seconds, SHORT.program_seconds),
+        compile_seconds=min(limits.compile_seconds, SHORT.compile_seconds),
+        start_seconds=min(limits.start_seconds, SHORT.start_seconds),
+    )

@@ -6,7 +6,8 @@
 4. **confirm**: the representative runs again, on the same workers and on fresh ones (``repeat.py``)
 5. **slopes**: gradients that differ in float64 too are held against finite differences (``finite_differences.py``)
 6. **reference**: what NumPy makes of the programs of values (``references.py``)
-7. **decide**: all evidence goes through one table (``verdict.py``); then the status against the baseline and the fingerprint
+7. **paths**: what the frameworks' other code makes of those that nothing has settled (``paths.py``)
+8. **decide**: all evidence goes through one table (``verdict.py``); then the status against the baseline and the fingerprint
 
 The same cases in any order give the same findings in the same order.
 """
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.oracle import families, finite_differences, references
+from bot.oracle import families, finite_differences, paths, references
 from bot.oracle import verdict as decisions
 from bot.oracle.argument_class import facts_of
 from bot.oracle.cause import Cause, FailingProgram, by_sides, group, joined, primary
@@ -30,6 +31,7 @@ from bot.oracle.fingerprint import fingerprint, numbered
 from bot.oracle.finite_differences import SlopeJudgement
 from bot.oracle.float64 import Float64Judgement
 from bot.oracle.observe import accepting_targets, dead_targets
+from bot.oracle.paths import PathsJudgement
 from bot.oracle.references import ReferenceJudgement
 from bot.oracle.refine import Refined, ToFloat64, as_evidence, as_float64, refine
 from bot.oracle.repeat import DEATHS, Confirmation, confirm
@@ -63,6 +65,7 @@ class Witnesses:
     judgement: Float64Judgement | None
     slopes: SlopeJudgement | None
     reference: ReferenceJudgement | None
+    paths: PathsJudgement | None = None
 
 
 Progress = Callable[[str], None]
@@ -105,7 +108,10 @@ def settle(
     witness = {item.case.digest: item for item in (*refined, *refined_small)}
     others, until = others or NoWitnessTargets(), clock() + OTHERS_SECONDS
 
-    def weighed(causes: Sequence[Cause]) -> list[Finding]:
+    def in_time() -> bool:
+        return clock() < until
+
+    def weighed(causes: Sequence[Cause]) -> list[Witnesses]:
         confirmations = confirm(causes, by_digest, comparator, runner)
         slopes = finite_differences.ask(confirmations, by_digest, runner, to_float64)
         said = references.ask(
@@ -115,24 +121,28 @@ def settle(
             runner,
             to_float64,
             others,
-            lambda: clock() < until,
+            in_time,
         )
         return [
-            _finding(
-                Witnesses(
-                    confirmation,
-                    _judgement(confirmation, witness),
-                    slopes.get(number),
-                    said.get(number),
-                ),
-                cast,
+            Witnesses(
+                confirmation,
+                _judgement(confirmation, witness),
+                slopes.get(number),
+                said.get(number),
             )
             for number, confirmation in enumerate(confirmations)
         ]
 
-    findings = weighed(causes)
-    for number, finding in _clearer(causes, findings, weighed):
-        findings[number] = finding
+    weights = weighed(causes)
+    for number, clearer in _clearer(causes, weights, weighed, cast):
+        weights[number] = clearer
+    unsettled = [number for number, weight in enumerate(weights) if _is_doubtful(weight, cast)]
+    confirmations = [weight.confirmation for weight in weights]
+    for number, said in paths.ask(
+        confirmations, unsettled, by_digest, comparator, runner, others, in_time
+    ).items():
+        weights[number] = replace(weights[number], paths=said)
+    findings = [_finding(weight, cast) for weight in weights]
     return Settlement(
         findings=tuple(families.joined(_distinct(findings), cast)),
         within_float64_witness=sum(item.dismissed for item in refined),
@@ -143,18 +153,23 @@ def settle(
 
 def _clearer(
     causes: Sequence[Cause],
-    findings: Sequence[Finding],
-    weighed: Callable[[Sequence[Cause]], list[Finding]],
-) -> Iterator[tuple[int, Finding]]:
+    weights: Sequence[Witnesses],
+    weighed: Callable[[Sequence[Cause]], list[Witnesses]],
+    cast: Mapping[str, Player],
+) -> Iterator[tuple[int, Witnesses]]:
     """Findings whose small program proves little, where one that was measured proves more: that represents them."""
     doubtful = {
         number: replace(cause, programs=cause.measured, shrunk=False)
-        for number, (cause, finding) in enumerate(zip(causes, findings, strict=True))
-        if cause.shrunk and finding.confidence == "weak"
+        for number, (cause, weight) in enumerate(zip(causes, weights, strict=True))
+        if cause.shrunk and _is_doubtful(weight, cast)
     }
-    for number, finding in zip(doubtful, weighed(list(doubtful.values())), strict=True):
-        if finding.confidence != "weak":
-            yield number, finding
+    for number, weight in zip(doubtful, weighed(list(doubtful.values())), strict=True):
+        if not _is_doubtful(weight, cast):
+            yield number, weight
+
+
+def _is_doubtful(weight: Witnesses, cast: Mapping[str, Player]) -> bool:
+    return decisions.decide(_facts(weight, cast)).confidence == "weak"
 
 
 def _representing(small: Iterable[Shown], findings: Sequence[Finding]) -> tuple[Shown, ...]:
@@ -243,6 +258,7 @@ def _blame(
         "float64": judgement.against if judgement else (),
         "slopes": witnesses.slopes.against if witnesses.slopes else (),
         "reference": witnesses.reference.against if witnesses.reference else (),
+        "paths": witnesses.paths.against if witnesses.paths else (),
         "candidate": side(candidate),
         "baseline": side(baseline),
         "minority": decisions.minority(first.sides, cast),
@@ -265,6 +281,7 @@ def _facts(witnesses: Witnesses, cast: Mapping[str, Player]) -> Facts:
         float64_against=decisions.against(judgement.against if judgement else (), cast),
         slopes=_strength_of(witnesses.slopes),
         reference=witnesses.reference.strength if witnesses.reference else "none",
+        paths=_strength_of_paths(witnesses.paths, judgement),
         vote=bool(decisions.minority(sides, cast)),
         # Error inputs are of PyTorch's suite: they speak of its interface, so where a torch takes part.
         documented_error=bool(accepting_targets(first))
@@ -278,6 +295,13 @@ def _strength_of(said: SlopeJudgement | None) -> Slopes:
     if said.says != "wrong":
         return said.says
     return "strong" if said.independent else "weak"
+
+
+def _strength_of_paths(said: PathsJudgement | None, judgement: Float64Judgement | None) -> Strength:
+    """Where all sides are far from the float64 runs, two paths may differ for no other reason than that."""
+    if said is None:
+        return "none"
+    return "weak" if judgement is not None and judgement.says == "far" else said.strength
 
 
 def _evidence(
@@ -307,6 +331,8 @@ def _evidence(
         yield witnesses.slopes.as_evidence()
     if witnesses.reference is not None:
         yield witnesses.reference.as_evidence()
+    if witnesses.paths is not None:
+        yield witnesses.paths.as_evidence()
     outvoted = decisions.minority(first.sides, cast)
     if outvoted:
         yield Evidence(

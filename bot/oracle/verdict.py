@@ -29,7 +29,7 @@ Strength = Literal["none", "weak", "strong"]
 Slopes = Literal["none", "weak", "strong", "within", "no slope"]
 Against = Literal["nobody", "candidate", "baseline", "others"]
 Blame = Literal[
-    "nobody", "unstable", "dead", "float64", "slopes", "reference", "candidate", "baseline", "minority", "accepting"
+    "nobody", "unstable", "dead", "float64", "slopes", "reference", "paths", "candidate", "baseline", "minority", "accepting"
 ]  # fmt: skip
 Sides = Sequence[Collection[str]]
 
@@ -45,6 +45,7 @@ class Facts:
     float64_against: Against = "nobody"
     slopes: Slopes = "none"  # what finite differences say of a gradient
     reference: Strength = "none"  # what NumPy says of values
+    paths: Strength = "none"  # what other paths of a framework say of it
     vote: bool = False  # independent frameworks have a majority
     documented_error: bool = False  # some accept what PyTorch documents to raise
 
@@ -62,6 +63,7 @@ class Decision(BaseModel):
     float64_against: tuple[Against, ...] | None = None
     slopes: tuple[Slopes, ...] | None = None
     reference: tuple[Strength, ...] | None = None
+    paths: tuple[Strength, ...] | None = None
     vote: bool | None = None
     documented_error: bool | None = None
     verdict: Literal["flaky", "undecided", "convention"] | None = None  # None: by who is blamed
@@ -79,6 +81,7 @@ class Decision(BaseModel):
             and (self.float64_against is None or facts.float64_against in self.float64_against)
             and (self.slopes is None or facts.slopes in self.slopes)
             and (self.reference is None or facts.reference in self.reference)
+            and (self.paths is None or facts.paths in self.paths)
             and (self.vote is None or facts.vote == self.vote)
             and self.documented_error in (None, facts.documented_error)
         )

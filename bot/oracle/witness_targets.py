@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +25,10 @@ class WitnessTargets(Protocol):
         """NumPy, where its environment is there; None where nothing can be had without making it."""
         ...
 
+    def paths(self, label: str) -> Iterator[WitnessTarget]:
+        """The other paths of one of the run's targets, by its label. Each ends when the next is asked for."""
+        ...
+
 
 class NoWitnessTargets:
     """A run whose settling has nothing but its own targets."""
@@ -31,3 +36,7 @@ class NoWitnessTargets:
     def reference(self) -> WitnessTarget | None:
         """None."""
         return None
+
+    def paths(self, label: str) -> Iterator[WitnessTarget]:
+        """None."""
+        return iter(())

@@ -26,6 +26,9 @@ class OnlyNumPy:
     def reference(self):
         return WitnessTarget(Party(NUMPY, "numpy", NUMPY), self._simulation.rerun)
 
+    def paths(self, label):
+        return iter(())
+
     @property
     def runs(self):
         return self._simulation.runs

@@ -112,6 +112,19 @@ ROWS = [
         "candidate",
         "strong",
     ),
+    (
+        Facts(position="all-apart", paths="strong", documented_error=True),
+        "another path and an independent framework",
+        "paths",
+        "strong",
+    ),
+    (Facts(position="peers", slopes="within", paths="strong"), "a kink", "nobody", "strong"),
+    (
+        Facts(position="peers", paths="weak", reference="weak", vote=True),
+        "another path",
+        "paths",
+        "weak",
+    ),
     (Facts(position="peers", reference="weak", vote=True), "NumPy alone", "reference", "weak"),
     (
         Facts(position="peers", reference="weak", float64="weak", float64_against="others"),
