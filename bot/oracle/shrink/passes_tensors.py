@@ -245,7 +245,8 @@ def _rounded(value: float) -> Iterator[float]:
 
 def _filled(array: Array, part: int | slice, value: Any) -> Array:
     made = array.copy().reshape(-1)
-    made[part] = value
+    with np.errstate(all="ignore"):
+        made[part] = np.asarray(value).astype(array.dtype)
     return made.reshape(array.shape)
 
 

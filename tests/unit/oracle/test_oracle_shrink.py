@@ -152,8 +152,18 @@ def test_simpler_numbers_are_simpler_and_of_the_same_type(number: float) -> None
         assert hardness(simpler) < hardness(number)
 
 
-def test_every_pass_gives_valid_programs() -> None:
-    blob = _pool(np.ones((2, 3, 5, 7), np.float32), stride=[2, 1], padding=1)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex64", "int64", "uint8", "bool"])
+def test_every_pass_gives_valid_programs(dtype: str) -> None:
+    numbers = np.random.default_rng(3).standard_normal((2, 3, 2)) * 100
+    with np.errstate(all="ignore"):
+        x = numbers.astype(dtype)
+    builder = ProgramBuilder("add")
+    floating = x.dtype.kind in "fc"
+    made = builder.tensor("x", x, requires_grad=floating, strides=[1, 2, 6])
+    result = builder.call("Tensor.add", made, builder.view("y", "x", [2], [2]), alpha=2)
+    builder.output(result)
+    if floating:
+        builder.backward(result, x)
     for propose in PASSES:
-        for draft in propose(Draft(blob)):
+        for draft in propose(Draft(builder.blob())):
             decode(draft.blob())
