@@ -171,7 +171,9 @@ class IgnoreRule(_Model):
         """Whether the finding is one of those that are meant, whatever the day."""
         return (
             self.fingerprint in (None, finding.fingerprint)
-            and (self.op is None or fnmatchcase(finding.op, self.op))
+            and all(
+                self.op is None or fnmatchcase(op, self.op) for op in (finding.op, *finding.ops)
+            )
             and self.kind in (None, finding.kind)
             and self.verdict in (None, finding.verdict)
             and all(

@@ -108,3 +108,4 @@ class Finding:
     count: int = 1  # how many programs have it
     argument_class: dict[str, Any] = field(default_factory=dict[str, Any])
     known_to_suite: str | None = None  # PyTorch's own suite skips or expects it
+    ops: tuple[str, ...] = ()  # other ops that show the same cause

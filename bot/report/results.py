@@ -272,6 +272,8 @@ class FindingRow(Row):
     argument_class: dict[Name, Json] = Field(default={})
     known_to_suite: Text | None = None
     """What PyTorch's own suite says of it, when it skips or expects it."""
+    ops: Annotated[tuple[Name, ...], Field(max_length=1_000)] = ()
+    """Other ops that show the same cause."""
     folder: Text = ""
     """The finding's folder, relative to this file; empty when none was written."""
     ignored: Text | None = None

@@ -123,6 +123,7 @@ def finding_row(finding: Finding, folder: str = "") -> FindingRow:
         count=finding.count,
         argument_class=plain_json(finding.argument_class),
         known_to_suite=None if finding.known_to_suite is None else clip(finding.known_to_suite),
+        ops=names(finding.ops),
         folder=clip(folder),
     )
 
@@ -148,6 +149,7 @@ def finding_from_row(row: FindingRow) -> Finding:
         count=row.count,
         argument_class=dict(row.argument_class),
         known_to_suite=row.known_to_suite,
+        ops=row.ops,
     )
 
 

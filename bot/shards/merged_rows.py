@@ -107,8 +107,10 @@ def merged_finding(copies: Sequence[FindingRow]) -> FindingRow:
     listed = sum(len({*row.programs, row.program}) for row in copies)
     count = max(sum(row.count for row in copies) - (listed - len(programs)), len(programs), 1)
     ignored = shown.ignored if all(row.ignored is not None for row in copies) else None
+    others = {op for row in copies for op in (row.op, *row.ops)} - {shown.op}
     return shown.model_copy(
         update={
+            "ops": names(tuple(sorted(others))),
             "programs": names((shown.program, *(p for p in programs if p != shown.program))),
             "count": count if len(copies) > 1 else shown.count,
             "ignored": ignored,
