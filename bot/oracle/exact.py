@@ -173,7 +173,7 @@ class ExactComparison:
         if not raised:
             return []
         found = self._types(raised)
-        error_input = self._initial.program.origin.kind == "error"
+        error_input = self._is_illegal
         asked = list(bound)
         if any(self._outcomes[i].phase == "backward" for i in raised):
             # Who has no gradient at all says nothing of an exception in backward.
