@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from bot.oracle import families, finite_differences, paths, references
+from bot.oracle import families, finite_differences, overflow, paths, reference_alone, references
 from bot.oracle import verdict as decisions
 from bot.oracle.argument_class import facts_of
 from bot.oracle.cause import Cause, FailingProgram, by_sides, group, joined, primary
@@ -43,6 +43,7 @@ from bot.oracle.shrink.shrink import shrink
 from bot.oracle.verdict import Facts, Slopes, Strength
 from bot.oracle.witness_targets import NoWitnessTargets, WitnessTargets
 
+WIDEST: Final = ("float64", "complex128")
 MAX_PROGRAMS: Final = 100  # digests kept with a finding
 OTHERS_SECONDS: Final = 30.0  # for all that is asked of targets beside the run's own
 
@@ -54,6 +55,7 @@ class Settlement:
     findings: tuple[Finding, ...]
     within_float64_witness: int  # mismatches that float64 showed to be rounding
     rounding_only: tuple[str, ...]  # digests of programs in which nothing else was found
+    of_references: int = 0  # causes that speak against a reference alone
     small: tuple[Shown, ...] = ()  # programs made by shrinking that represent findings
 
 
@@ -66,6 +68,7 @@ class Witnesses:
     slopes: SlopeJudgement | None
     reference: ReferenceJudgement | None
     paths: PathsJudgement | None = None
+    overflow: bool = False  # whether an overflow on the way explains it
 
 
 Progress = Callable[[str], None]
@@ -129,6 +132,7 @@ def settle(
                 _judgement(confirmation, witness),
                 slopes.get(number),
                 said.get(number),
+                overflow=overflow.explains(*_represented(confirmation, by_digest)),
             )
             for number, confirmation in enumerate(confirmations)
         ]
@@ -142,9 +146,12 @@ def settle(
         confirmations, unsettled, by_digest, comparator, runner, others, in_time
     ).items():
         weights[number] = replace(weights[number], paths=said)
-    findings = [_finding(weight, cast) for weight in weights]
+    findings, of_references = reference_alone.split(
+        (_finding(weight, cast) for weight in weights), cast
+    )
     return Settlement(
         findings=tuple(families.joined(_distinct(findings), cast)),
+        of_references=len(of_references),
         within_float64_witness=sum(item.dismissed for item in refined),
         rounding_only=tuple(item.case.digest for item in refined if not item.standing),
         small=_representing(small.values(), findings),
@@ -186,23 +193,31 @@ def _failing(refined: Iterable[Refined]) -> Iterable[FailingProgram]:
                 yield FailingProgram(item.case.op, item.case.digest, facts, mismatches)
 
 
+def _represented(confirmation: Confirmation, cases: Mapping[str, Case]) -> tuple[Mismatch, bytes]:
+    representative = confirmation.representative
+    return primary(representative.mismatches), cases[representative.digest].load()
+
+
 def _judgement(
     confirmation: Confirmation, witness: Mapping[str, Refined]
 ) -> Float64Judgement | None:
-    """What the float64 witness said of a cause.
+    """What the float64 witness said of a cause: of its representative.
 
-    Of its representative, if that names a side; else of the smallest program that does, if all such name the same. What
-    a program was made smaller into is as plain as it gets: others of its cause may have a second fault that it lacks.
+    Where that could not be asked, being in float64 itself, it is the word on the smallest program that names a side, if
+    all such name the same. What a program was made smaller into is as plain as it gets: others of its cause may have a
+    second fault that it lacks.
     """
     cause, representative = confirmation.cause, confirmation.representative
     own = _of_primary(representative, witness)
-    if (own is not None and own.against) or (cause.shrunk and representative == cause.programs[0]):
+    if own is not None or (cause.shrunk and representative == cause.programs[0]):
         return own
-    others = [_of_primary(program, witness) for program in confirmation.cause.programs]
+    if not all(o.dtype in WIDEST for o in primary(representative.mismatches).observations):
+        return None
+    others = [_of_primary(program, witness) for program in cause.programs]
     naming = [judgement for judgement in others if judgement is not None and judgement.against]
     if naming and len({judgement.against for judgement in naming}) == 1:
         return replace(naming[0], line=f"on another program of this cause: {naming[0].line}")
-    return own
+    return None
 
 
 def _of_primary(program: FailingProgram, witness: Mapping[str, Refined]) -> Float64Judgement | None:
@@ -282,6 +297,7 @@ def _facts(witnesses: Witnesses, cast: Mapping[str, Player]) -> Facts:
         slopes=_strength_of(witnesses.slopes),
         reference=witnesses.reference.strength if witnesses.reference else "none",
         paths=_strength_of_paths(witnesses.paths, judgement),
+        overflow=witnesses.overflow,
         vote=bool(decisions.minority(sides, cast)),
         # Error inputs are of PyTorch's suite: they speak of its interface, so where a torch takes part.
         documented_error=bool(accepting_targets(first))

@@ -46,6 +46,7 @@ class Facts:
     slopes: Slopes = "none"  # what finite differences say of a gradient
     reference: Strength = "none"  # what NumPy says of values
     paths: Strength = "none"  # what other paths of a framework say of it
+    overflow: bool = False  # what overflowed on the way may be infinite or NaN
     vote: bool = False  # independent frameworks have a majority
     documented_error: bool = False  # some accept what PyTorch documents to raise
 
@@ -64,6 +65,7 @@ class Decision(BaseModel):
     slopes: tuple[Slopes, ...] | None = None
     reference: tuple[Strength, ...] | None = None
     paths: tuple[Strength, ...] | None = None
+    overflow: bool | None = None
     vote: bool | None = None
     documented_error: bool | None = None
     verdict: Literal["flaky", "undecided", "convention"] | None = None  # None: by who is blamed
@@ -82,6 +84,7 @@ class Decision(BaseModel):
             and (self.slopes is None or facts.slopes in self.slopes)
             and (self.reference is None or facts.reference in self.reference)
             and (self.paths is None or facts.paths in self.paths)
+            and self.overflow in (None, facts.overflow)
             and (self.vote is None or facts.vote == self.vote)
             and self.documented_error in (None, facts.documented_error)
         )

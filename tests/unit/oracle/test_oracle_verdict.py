@@ -29,6 +29,18 @@ ROWS = [
     (Facts(death=True, position="together"), "a death", "dead", "proved"),
     (Facts(death=True, float64="strong", float64_against="others"), "a death", "dead", "proved"),
     (
+        Facts(position="together", overflow=True, float64="strong", float64_against="others"),
+        "an overflow on the way",
+        "nobody",
+        "weak",
+    ),
+    (
+        Facts(position="candidate-alone", overflow=True),
+        "baseline and an independent peer",
+        "candidate",
+        "strong",
+    ),
+    (
         Facts(position="candidate-alone", float64="strong", float64_against="baseline"),
         "float64 of independent frameworks",
         "float64",
