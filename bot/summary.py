@@ -142,7 +142,10 @@ def _counts(story: Story) -> Counts:
     compared = story.measured.compared
     skipped = Counter({f"case not expressed: {k}": v for k, v in story.counts.skipped.items()})
     skipped.update(story.measured.not_compared)
-    rounding = story.settlement.within_float64_witness
+    dismissed = {
+        "float64": story.settlement.within_float64_witness,
+        "causes in which NumPy, the reference, is alone": story.settlement.of_references,
+    }
     return Counts(
         cases=story.counts.cases,
         expressed=story.counts.expressed,
@@ -155,7 +158,7 @@ def _counts(story: Story) -> Counts:
         parameters=compared["parameters"] + compared["buffers"],
         exceptions=compared["exceptions"],
         skipped=_most_frequent(skipped, MAX_REASONS),
-        dismissed={"float64": rounding} if rounding else {},
+        dismissed={what: count for what, count in dismissed.items() if count},
     )
 
 
