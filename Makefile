@@ -28,6 +28,8 @@ lock:
 	  --constraint requirements.lock --output-file requirements-image.lock pyproject.toml requirements.in
 
 lint: $(STAMP)
+	@# Two test modules of one name cannot be collected together.
+	@! find tests -name 'test_*.py' -printf '%f\n' | sort | uniq -d | grep .
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
