@@ -19,7 +19,7 @@ from bot.targets.target import TargetError, parse_target
 from bot.workshop import Workshop
 
 REFERENCE: Final = f"{defaults_of('numpy').baseline}:cpu"
-SHORT: Final = Limits(program_seconds=5.0, compile_seconds=15.0, start_seconds=30.0)
+SHORT: Final = Limits(program_seconds=5.0, compile_seconds=15.0, start_seconds=20.0)
 
 
 class WitnessPools:

@@ -65,7 +65,10 @@ def ask(
     found: dict[int, list[PathsJudgement]] = {}
     asked = {label for question in questions.values() for label in _labels(question.first)}
     labels = [party.label for party in comparator.parties if party.label in asked]
+    taking_part = {party.label for party in comparator.parties}
     for label, path in _in_turn(labels, targets, in_time):
+        if path.party.label in taking_part:  # what it makes of the program is on a side already
+            continue
         with_path = _with(comparator, path)
         own = {n: q for n, q in questions.items() if label in _labels(q.first)}
         alone = Runner(path.rerun, [path.party])

@@ -45,7 +45,8 @@ from bot.oracle.witness_targets import NoWitnessTargets, WitnessTargets
 
 WIDEST: Final = ("float64", "complex128")
 MAX_PROGRAMS: Final = 100  # digests kept with a finding
-OTHERS_SECONDS: Final = 30.0  # for all that is asked of targets beside the run's own
+REFERENCE_SECONDS: Final = 10.0  # for what NumPy is asked at once
+PATHS_SECONDS: Final = 20.0  # within which paths are started
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def settle(
 
     ``roles`` are in the order of the comparator's targets, ``rerun`` runs on those same targets (``Pool.run``).
     ``shrink_seconds`` bounds the shrinking of all causes together, on this clock. ``others``
-    are asked for :data:`OTHERS_SECONDS` at most.
+    are asked for :data:`REFERENCE_SECONDS` and :data:`PATHS_SECONDS`.
     Raises ValueError for two candidates or two baselines.
     """
     cast = players(comparator.parties, roles)
@@ -109,10 +110,7 @@ def settle(
     by_digest |= {item.case.digest: item.case for item in refined_small}
     progress(f"{len(causes)} causes: running each again")
     witness = {item.case.digest: item for item in (*refined, *refined_small)}
-    others, until = others or NoWitnessTargets(), clock() + OTHERS_SECONDS
-
-    def in_time() -> bool:
-        return clock() < until
+    others = others or NoWitnessTargets()
 
     def weighed(causes: Sequence[Cause]) -> list[Witnesses]:
         confirmations = confirm(causes, by_digest, comparator, runner)
@@ -124,7 +122,7 @@ def settle(
             runner,
             to_float64,
             others,
-            in_time,
+            _within(REFERENCE_SECONDS, clock),
         )
         return [
             Witnesses(
@@ -143,7 +141,13 @@ def settle(
     unsettled = [number for number, weight in enumerate(weights) if _is_doubtful(weight, cast)]
     confirmations = [weight.confirmation for weight in weights]
     for number, said in paths.ask(
-        confirmations, unsettled, by_digest, comparator, runner, others, in_time
+        confirmations,
+        unsettled,
+        by_digest,
+        comparator,
+        runner,
+        others,
+        _within(PATHS_SECONDS, clock),
     ).items():
         weights[number] = replace(weights[number], paths=said)
     findings, of_references = reference_alone.split(
@@ -191,6 +195,11 @@ def _failing(refined: Iterable[Refined]) -> Iterable[FailingProgram]:
             facts = facts_of(item.case.load(), item.case.digest)
             for mismatches in by_sides(item.standing):
                 yield FailingProgram(item.case.op, item.case.digest, facts, mismatches)
+
+
+def _within(seconds: float, clock: Callable[[], float]) -> Callable[[], bool]:
+    until = clock() + seconds
+    return lambda: clock() < until
 
 
 def _represented(confirmation: Confirmation, cases: Mapping[str, Case]) -> tuple[Mismatch, bytes]:

@@ -97,6 +97,13 @@ def test_gradients_are_asked_too():
     assert (finding.kind, finding.blamed, finding.confidence) == ("gradient", (TORCH,), "strong")
 
 
+def test_a_path_that_is_a_target_of_the_run_is_on_a_side_already():
+    compiled = f"{TORCH}:compile"
+    paths = Paths({compiled: {"onednn=off": CUBE}, TORCH: {"compile": CUBE, "isa=default": CUBE}})
+    finding = finding_of({TORCH: SQUARE, compiled: CUBE}, paths)
+    assert (finding.blamed, finding.confidence) == ((TORCH,), "weak")
+
+
 def test_a_path_that_lacks_the_op_says_nothing():
     def lacks(_program, _x):
         return outcome(status="unsupported", phase="forward", error=("UnsupportedError", "no op"))
