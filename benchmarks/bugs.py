@@ -12,7 +12,7 @@ environment can be made as the accused, beside witnesses that one rule chooses f
 
 The witnesses are torch 2.13.0, NumPy 2.4.6, oneflow 0.9.0 and paddle 3.3.1, in this order, each once.
 
-**Found** means: a finding of one of the ops, of the bug's kind, whose sides separate the accused from someone, and in whose
+**Found** means: a finding of one of the ops, of the bug's kind or one of its ``also_kinds``, whose sides separate the accused from someone, and in whose
 smallest program lies the input class of ``program``. That class is read off its text, without a table of names:
 
 - a NaN or an infinity is named: the finding's tensors or numbers hold one, or NaN and inf are what it is about;
@@ -73,6 +73,8 @@ KINDS = {  # the corpus's word -> kinds of findings that show it
         "hang",
     },
     "cpu-kernel-path": {"value", "nan", "gradient", "shape", "crash", "hang"},
+    "hang": {"hang"},
+    "nondeterminism": {"nondeterminism"},
 }
 MAKERS = {
     "ones",
@@ -274,11 +276,12 @@ def judged(
 ) -> Row:
     """The best of the findings that are the reported bug: blamed right and surely, then small."""
     wanted, groups = input_class(case["program"]), {group_of(op) for op in case["run_ops"]}
+    kinds = set[str]().union(*(KINDS[kind] for kind in [case["kind"], *case["also_kinds"]]))
     rows: list[Row] = []
     for finding in findings:
         apart = any(accused in side for side in finding["sides"]) and len(finding["sides"]) > 1
         crashed = accused in finding["blamed"] and finding["kind"] in ("crash", "hang")
-        if finding["op"] not in groups or finding["kind"] not in KINDS[case["kind"]]:
+        if finding["op"] not in groups or finding["kind"] not in kinds:
             continue
         if not (apart or crashed) or not finding["folder"]:
             continue
