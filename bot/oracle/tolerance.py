@@ -92,7 +92,7 @@ def _median_magnitude(values: Array) -> float:
     upper = float(ordered[middle])
     if magnitudes.size % 2:
         return upper
-    return (float(ordered[:middle].max()) + upper) / 2
+    return float(ordered[:middle].max()) / 2 + upper / 2  # a sum of the two can overflow
 
 
 def base_dtype(dtype: str) -> str:
