@@ -10,6 +10,9 @@ swapped tuple a tuple), the element that is hit, and whether it happens always o
 is none (though now and then a program of several calls shows another op's fault); beside it stands how often the kind
 that was reported is the kind that was planted.
 
+``--when`` plants faults that show themselves only on tensors without elements, of 17 elements, in channels-last, or on
+every 50th call (:data:`WHEN`), which mutants have and samples mostly lack; ``--mutations`` bounds the mutants of each op.
+
 ``--mode`` compares eager with compiled: the faults are then the compiler's. ``--per-op`` bounds the programs of each op and
 kind, among which the faults are then planted, and leaves out reference inputs and ops without a fault.
 """
@@ -27,11 +30,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from bot.carry_out import capped, requests_of
-from bot.plan import Plan, PlannedTarget
+from bot.oracle.conventions import load_conventions
+from bot.plan import DEFAULT_SOURCES, SUITE_SOURCES, Plan, PlannedTarget
 from bot.programs.op_groups import group_of
 from bot.programs.program import Program, decode
 from bot.programs.source import SourceCounts, SourcedProgram
@@ -58,6 +63,9 @@ KINDS = (
     "refuses",
     "crash",
     "hang",
+    "no_effect",
+    "zero_sign",
+    "nan_for_inf",
 )
 LIMITS = Limits(compile_seconds=30)  # a planted hang costs that much more
 RARE = {"crash": 12, "hang": 2}  # each costs start-ups or time limits, so at most so many
@@ -73,6 +81,17 @@ SHOWN_BY = {  # planted kind -> kinds of findings that may show it
     "refuses": {"refuses", "accepts"},
     "crash": {"crash"},
     "hang": {"hang"},
+    "no_effect": {"value", "side-effect"},
+    "zero_sign": {"value"},
+    "nan_for_inf": {"nan"},
+}
+WHEN: dict[
+    str, tuple[str, ...]
+] = {  # what else a planted fault may need -> the kinds of fault that do
+    "empty": ("crash", "refuses"),
+    "17": ("value", "nan", "gradient"),
+    "channels_last": ("value", "nan", "gradient"),
+    "50th": ("value", "nan", "shape", "dtype"),
 }
 
 
@@ -157,6 +176,12 @@ def kinds_shown(candidate: Candidate, outcome: Outcome) -> set[str]:
         kinds.add("gradient")
     if _swappable(outputs):
         kinds.add("swap")
+    if first.dtype.startswith("float") and bool(np.isinf(first.array).any()):
+        kinds.add("nan_for_inf")
+    if candidate.fn in load_conventions().zero_sign_ops and bool((first.array == 0).any()):
+        kinds.add("zero_sign")
+    if candidate.fn.endswith("_") and not candidate.fn.endswith("__"):
+        kinds.add("no_effect")
     parsed, _ = decode(candidate.program.blob)
     if any(
         t.dtype.startswith("float") and 0 not in t.shape and not t.offset for t in parsed.inputs()
@@ -181,8 +206,12 @@ def plant(
     outcomes: dict[str, Outcome],
     count: int,
     generator: random.Random,
+    when: str | None = None,
 ) -> list[dict[str, Any]]:
-    """``count`` faults on different ops, kinds in turn as far as the ops can show them."""
+    """``count`` faults on different ops, kinds in turn as far as the ops can show them.
+
+    With ``when`` all faults need that, of kinds that :data:`WHEN` gives.
+    """
     faults: list[dict[str, Any]] = []
     used: Counter[str] = Counter()
     names = sorted(ops)
@@ -192,19 +221,22 @@ def plant(
             (kind, candidate)
             for candidate in ops[op]
             for kind in sorted(kinds_shown(candidate, outcomes[candidate.program.digest]))
-            if used[kind] < RARE.get(kind, count)
+            if used[kind] < RARE.get(kind, count) and (when is None or kind in WHEN[when])
         ]
         if not possible:
             continue
         fewest = min(used[kind] for kind, _ in possible)
         kind, candidate = generator.choice([p for p in possible if used[p[0]] == fewest])
         used[kind] += 1
-        narrow = kind in RARE or (candidate.first_shape is not None and generator.random() < 0.5)
+        narrow = when is None and (
+            kind in RARE or (candidate.first_shape is not None and generator.random() < 0.5)
+        )
         faults.append(
             {
                 "op": op,
                 "fn": candidate.fn,
                 "kind": kind,
+                "when": when,
                 "shape": list(candidate.first_shape)
                 if narrow and candidate.first_shape is not None
                 else None,
@@ -244,20 +276,24 @@ def show(faults: list[dict[str, Any]], findings: tuple[FindingRow, ...], console
     reported: dict[str, list[FindingRow]] = {}
     for finding in findings:
         reported.setdefault(finding.op, []).append(finding)
-    table = Table("kind", "planted", "caught", "as that kind")
+    table = Table("kind", "planted", "caught", "as that kind", "blamed right", "blamed wrong")
     missed: list[dict[str, Any]] = []
+    blames: Counter[str] = Counter()
     total = exact = 0
     for kind in KINDS:
         of_kind = [fault for fault in faults if fault["kind"] == kind]
         caught = [fault for fault in of_kind if fault["op"] in reported]
         right = [f for f in caught if any(r.kind in SHOWN_BY[kind] for r in reported[f["op"]])]
         missed += [fault for fault in of_kind if fault not in caught]
+        verdicts = [_blames(reported[fault["op"]]) for fault in caught]
+        blames.update(verdicts)
         total += len(caught)
         exact += len(right)
-        table.add_row(kind, str(len(of_kind)), str(len(caught)), str(len(right)))
-    table.add_row(
-        "all", str(len(faults)), f"{total} ({total / max(len(faults), 1):.1%})", str(exact)
-    )
+        numbers = (len(of_kind), len(caught), len(right), *map(verdicts.count, ("right", "wrong")))
+        table.add_row(kind, *map(str, numbers))
+    share = f"{total} ({total / max(len(faults), 1):.1%})"
+    blamed = str(blames["right"]), str(blames["wrong"])
+    table.add_row("all", str(len(faults)), share, str(exact), *blamed)
     console.print(table)
     ops = {fault["op"] for fault in faults}
     beside = [finding for finding in findings if finding.op not in ops]
@@ -270,6 +306,14 @@ def show(faults: list[dict[str, Any]], findings: tuple[FindingRow, ...], console
         console.print(f"beside: {finding.op} {finding.kind} {finding.count}")
 
 
+def _blames(findings: list[FindingRow]) -> str:
+    """Whom the findings of an op with a fault blame: the side that has it, another, or nobody."""
+    blamed = {label for finding in findings for label in finding.blamed}
+    if not blamed:
+        return "nobody"
+    return "right" if all("planted" in label for label in blamed) else "wrong"
+
+
 def main() -> None:
     """Plant, run, count."""
     parser = argparse.ArgumentParser(
@@ -280,6 +324,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--mode", default="")
     parser.add_argument("--per-op", type=int, default=None)
+    parser.add_argument("--when", choices=list(WHEN), default=None)
+    parser.add_argument("--mutations", type=int, default=None)
     options = parser.parse_args()
     generator = random.Random(options.seed)
     progress = Progress(Console(stderr=True))
@@ -296,12 +342,14 @@ def main() -> None:
                 PlannedTarget(spec=f"{TORCH}:{options.mode + ',' if options.mode else ''}planted"),
             ),
             per_op=options.per_op,
+            mutations=options.mutations,
+            sources=DEFAULT_SOURCES if options.mutations else SUITE_SOURCES,
         )
         workshop = Workshop(store, progress, limits=LIMITS)
         progress.step("choosing programs")
         ops = choose_programs(plan, workshop, generator)
         progress.step(f"running one program each of {len(ops)} ops without faults")
-        faults = plant(ops, run_clean(ops, workshop), options.faults, generator)
+        faults = plant(ops, run_clean(ops, workshop), options.faults, generator, options.when)
         progress.step(f"{len(faults)} faults are planted")
         if options.per_op is not None:
             faulty = tuple(fault["op"] for fault in faults)
