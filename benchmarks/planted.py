@@ -283,7 +283,7 @@ def show(faults: list[dict[str, Any]], findings: tuple[FindingRow, ...], console
     for kind in KINDS:
         of_kind = [fault for fault in faults if fault["kind"] == kind]
         caught = [fault for fault in of_kind if fault["op"] in reported]
-        right = [f for f in caught if any(r.kind in SHOWN_BY[kind] for r in reported[f["op"]])]
+        right = [f for f in caught if any(r.kind in shown_by(f) for r in reported[f["op"]])]
         missed += [fault for fault in of_kind if fault not in caught]
         verdicts = [_blames(reported[fault["op"]]) for fault in caught]
         blames.update(verdicts)
@@ -304,6 +304,11 @@ def show(faults: list[dict[str, Any]], findings: tuple[FindingRow, ...], console
         console.print(f"missed: {json.dumps(fault)}")
     for finding in beside[:20]:
         console.print(f"beside: {finding.op} {finding.kind} {finding.count}")
+
+
+def shown_by(fault: dict[str, Any]) -> set[str]:
+    """The kinds of findings that show a fault as what it is: one that comes and goes is nondeterminism."""
+    return {"nondeterminism"} if fault["when"] == "50th" else SHOWN_BY[fault["kind"]]
 
 
 def _blames(findings: list[FindingRow]) -> str:
