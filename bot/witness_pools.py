@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,13 +20,15 @@ from bot.targets.target import TargetError, parse_target
 from bot.workshop import Workshop
 
 REFERENCE: Final = f"{defaults_of('numpy').baseline}:cpu"
+SECONDS: Final = 20.0
 SHORT: Final = Limits(program_seconds=5.0, compile_seconds=15.0, start_seconds=20.0)
 
 
 class WitnessPools:
     """A context manager: what it started ends with it. ``labels`` are the run's, in the order of its ``targets``.
 
-    ``hidden`` are folders that a candidate's worker must not see.
+    ``hidden`` are folders that a candidate's worker must not see. ``seconds`` bound what one target is asked at once, its
+    start included: what it has not answered by then it does not answer.
     """
 
     def __init__(
@@ -34,10 +37,12 @@ class WitnessPools:
         labels: Sequence[str],
         workshop: Workshop,
         hidden: Sequence[Path],
+        seconds: float = SECONDS,
     ) -> None:
         self._targets = dict(zip(labels, targets, strict=True))
         self._workshop = replace(workshop, limits=_short(workshop.limits))
         self._hidden = tuple(hidden)
+        self._seconds = seconds
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -76,10 +81,14 @@ class WitnessPools:
         def rerun(jobs: Iterable[Job], *, fresh: bool = False) -> Iterable[JobResult]:
             if not pools:
                 pools.append(self._stack.enter_context(self._workshop.pool([target], self._hidden)))
+            timer = Timer(self._seconds, pools[0].stop)
+            timer.start()
             try:
                 yield from pools[0].run(jobs, fresh=fresh)
             except TargetError as problem:
                 self._workshop.progress.note(f"{target.label} is not asked: {problem}")
+            finally:
+                timer.cancel()
 
         build = f"{target.environment.digest}:{target.label}"
         framework, compiles = target.environment.framework, is_compiled(target.target)

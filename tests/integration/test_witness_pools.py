@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from itertools import islice
 
@@ -70,3 +71,13 @@ def test_a_path_that_does_not_start_answers_nothing(pools: WitnessPools) -> None
     assert run(compiled, blob) == []
     (outcome,) = run(scripted, blob)
     assert outcome.tensors[0].array.tolist() == [9.0]
+
+
+def test_a_path_that_takes_long_is_not_waited_for(environment_store: EnvironmentStore) -> None:
+    """A first function is compiled when a compiling worker starts: no machine does that in a tenth of a second."""
+    workshop = Workshop(environment_store, Progress(Console(stderr=True), quiet=True))
+    with WitnessPools([resolve(NEW, environment_store)], [NEW], workshop, (), 0.1) as pools:
+        (path,) = [path for path in pools.paths(NEW) if "compile" in path.party.label]
+        before = time.monotonic()
+        assert run(path, program("square", np.array([3.0]))) == []
+        assert time.monotonic() - before < 10
