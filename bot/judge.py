@@ -10,6 +10,7 @@ from bot.oracle.compare import Comparator
 from bot.oracle.counts import Counts, TargetStatus
 from bot.oracle.coverage import DIED
 from bot.oracle.exact import decoded
+from bot.oracle.refine import but_exact
 from bot.oracle.rerun import Case
 from bot.oracle.settle import Settlement, settle
 from bot.oracle.shrink.holds import Shown
@@ -49,8 +50,9 @@ def judge(
         return pool.run(jobs)
 
     cases = [_case(entry, directory) for entry in measured.failing]
+    to_float64 = but_exact(_to_float64, comparator.conventions)
     settlement = settle(
-        cases, comparator, roles, rerun, _to_float64, progress.note, clock, shrink_seconds, others
+        cases, comparator, roles, rerun, to_float64, progress.note, clock, shrink_seconds, others
     )
     for shown in settlement.small:
         directory.keep(shown.failing.digest, shown.blob)

@@ -106,7 +106,8 @@ class Comparator:
         if layout.nbytes != len(payload) or not layout.comparable or len(outcomes) < 2:
             return None
         if not same_bytes and (
-            op in self.conventions.zero_sign_ops or not within_base_tolerance(layout, outcomes)
+            op in self.conventions.zero_sign_ops | self.conventions.exact_ops
+            or not within_base_tolerance(layout, outcomes)
         ):
             return None
         return Comparison((), layout.counts, (layout.status,) * len(outcomes))

@@ -43,6 +43,13 @@ class ZeroSign(_Row):
     source: str
 
 
+class Exact(_Row):
+    """Ops whose results are numbers of their operand's dtype by definition, not rounded to it."""
+
+    ops: list[str]
+    source: str
+
+
 class Convention(_Row):
     """One predicate over elements; see the table's head."""
 
@@ -142,9 +149,19 @@ class Conventions(_Row):
     no_state: list[NoState] = []
     by_mapping: list[ByMapping] = []
     unordered: list[Unordered] = []
+    exact: list[Exact] = []
     zero_sign: list[ZeroSign] = []
     elements: list[Convention] = []
     dtypes: list[DtypeConvention] = []
+
+    @cached_property
+    def exact_ops(self) -> frozenset[str]:
+        """Ops whose results are compared without a tolerance."""
+        return frozenset(op for row in self.exact for op in row.ops)
+
+    def is_exact(self, program: Program) -> bool:
+        """Whether a program is one call of such an op."""
+        return len(program.calls) == 1 and program.calls[0].fn in self.exact_ops
 
     @cached_property
     def zero_sign_ops(self) -> frozenset[str]:

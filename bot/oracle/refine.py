@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from bot.oracle import conditioning, float64
 from bot.oracle.compare import Comparator
+from bot.oracle.conventions import Conventions
 from bot.oracle.exact import decoded
 from bot.oracle.finding import Evidence, Mismatch
 from bot.oracle.float64 import Float64Judgement
@@ -29,6 +30,15 @@ def as_float64(blob: bytes) -> bytes | None:
     except ProgramError:
         return None
     return None if wide == blob else wide
+
+
+def but_exact(to_float64: ToFloat64, conventions: Conventions) -> ToFloat64:
+    """``to_float64``, but None for programs whose result in float64 is another number by definition."""
+
+    def to_wide(blob: bytes) -> bytes | None:
+        return None if conventions.is_exact(decode(blob)[0]) else to_float64(blob)
+
+    return to_wide
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from bot.oracle.finding import Difference, Kind, Mismatch, Observation
 from bot.oracle.initial import InitialTensors
 from bot.oracle.pair import SEVERITY, PairKind, contract_kind, differing_elements, kind_of
 from bot.oracle.sides import partition
-from bot.oracle.tolerance import Bound, accumulated_terms, base_dtype, bound_for
+from bot.oracle.tolerance import EXACT, Bound, accumulated_terms, base_dtype, bound_for
 from bot.targets.outcome import Tensor
 
 Array = npt.NDArray[Any]
@@ -201,6 +201,8 @@ class TensorRules:
 
     def bound(self, role: str, dtype: str, elements: int) -> Bound:
         """The tolerance for a tensor of this role, dtype and number of elements."""
+        if role != "gradient" and self._conventions.is_exact(self._initial.program):
+            return EXACT
         sizes = self._initial.operand_sizes(with_gradients=role == "gradient")
         return bound_for(dtype, accumulated_terms(sizes, elements), self._origin.tolerance)
 
