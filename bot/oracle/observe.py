@@ -44,6 +44,15 @@ def accepting_targets(mismatch: Mismatch) -> tuple[str, ...]:
     )
 
 
+def refusing_targets(mismatch: Mismatch) -> tuple[str, ...]:
+    """The targets that raised, of a mismatch of kind refuses; () for others."""
+    return tuple(
+        observation.target
+        for observation in mismatch.observations
+        if mismatch.kind == "refuses" and (observation.happened or "").startswith("raised")
+    )
+
+
 def is_confirmed(mismatch: Mismatch) -> bool:
     """Whether every death in it came again when the program ran alone in a fresh worker."""
     return all(observation.confirmed for observation in mismatch.observations)

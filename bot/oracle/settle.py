@@ -25,12 +25,13 @@ from bot.oracle import verdict as decisions
 from bot.oracle.argument_class import facts_of
 from bot.oracle.cause import Cause, FailingProgram, by_sides, group, joined, primary
 from bot.oracle.compare import Comparator
+from bot.oracle.conventions import load_conventions
 from bot.oracle.exact import PYTORCH
 from bot.oracle.finding import Evidence, Finding, Kind, Mismatch
 from bot.oracle.fingerprint import fingerprint, numbered
 from bot.oracle.finite_differences import SlopeJudgement
 from bot.oracle.float64 import Float64Judgement
-from bot.oracle.observe import accepting_targets, dead_targets
+from bot.oracle.observe import accepting_targets, dead_targets, refusing_targets
 from bot.oracle.paths import PathsJudgement
 from bot.oracle.references import ReferenceJudgement
 from bot.oracle.refine import Refined, ToFloat64, as_evidence, as_float64, refine
@@ -40,7 +41,7 @@ from bot.oracle.roles import Player, Role, players
 from bot.oracle.shrink.causes import with_small_programs
 from bot.oracle.shrink.holds import Shown
 from bot.oracle.shrink.shrink import shrink
-from bot.oracle.verdict import Facts, Slopes, Strength
+from bot.oracle.verdict import Facts, Refusal, Slopes, Strength
 from bot.oracle.witness_targets import NoWitnessTargets, WitnessTargets
 
 WIDEST: Final = ("float64", "complex128")
@@ -287,6 +288,7 @@ def _blame(
         "baseline": side(baseline),
         "minority": decisions.minority(first.sides, cast),
         "accepting": accepting_targets(first),
+        "refusing": refusing_targets(first),
     }
 
 
@@ -311,7 +313,24 @@ def _facts(witnesses: Witnesses, cast: Mapping[str, Player]) -> Facts:
         # Error inputs are of PyTorch's suite: they speak of its interface, so where a torch takes part.
         documented_error=bool(accepting_targets(first))
         and any(cast[label].framework == PYTORCH for side in sides for label in side),
+        refusal=_refusal(first, cast),
     )
+
+
+def _refusal(first: Mismatch, cast: Mapping[str, Player]) -> Refusal:
+    """Whether who refuses is bound by the interface of one that takes the input, a framework of another make."""
+    refusing = refusing_targets(first)
+    taking = [label for side in first.sides for label in side if label not in refusing]
+    if not refusing or not taking:
+        return "none"
+    contract = load_conventions().contract
+    bound = any(
+        contract(cast[one].framework) == contract(cast[other].framework)
+        and cast[one].framework != cast[other].framework
+        for one in refusing
+        for other in taking
+    )
+    return "bound" if bound else "free"
 
 
 def _strength_of(said: SlopeJudgement | None) -> Slopes:

@@ -27,9 +27,12 @@ Position = Literal[
 ]
 Strength = Literal["none", "weak", "strong"]
 Slopes = Literal["none", "weak", "strong", "within", "no slope"]
+Refusal = Literal["none", "bound", "free"]
+"""Of a refusal across frameworks: who refuses documents the interface of one that does not, or has one of its own."""
 Against = Literal["nobody", "candidate", "baseline", "others"]
 Blame = Literal[
-    "nobody", "unstable", "dead", "float64", "slopes", "reference", "paths", "candidate", "baseline", "minority", "accepting"
+    "nobody", "unstable", "dead", "float64", "slopes", "reference", "paths", "candidate", "baseline", "minority", "accepting",
+    "refusing",
 ]  # fmt: skip
 Sides = Sequence[Collection[str]]
 
@@ -49,6 +52,7 @@ class Facts:
     overflow: bool = False  # what overflowed on the way may be infinite or NaN
     vote: bool = False  # independent frameworks have a majority
     documented_error: bool = False  # some accept what PyTorch documents to raise
+    refusal: Refusal = "none"  # who refuses what another one takes
 
 
 class Decision(BaseModel):
@@ -68,6 +72,7 @@ class Decision(BaseModel):
     overflow: bool | None = None
     vote: bool | None = None
     documented_error: bool | None = None
+    refusal: tuple[Refusal, ...] | None = None
     verdict: Literal["flaky", "undecided", "convention"] | None = None  # None: by who is blamed
     blame: Blame
     confidence: Confidence
@@ -87,6 +92,7 @@ class Decision(BaseModel):
             and self.overflow in (None, facts.overflow)
             and (self.vote is None or facts.vote == self.vote)
             and self.documented_error in (None, facts.documented_error)
+            and (self.refusal is None or facts.refusal in self.refusal)
         )
 
 

@@ -146,6 +146,15 @@ ROWS = [
     ),
     (Facts(position="peers", vote=True), "vote", "minority", "weak"),
     (Facts(position="together", vote=True), "vote", "minority", "weak"),
+    (Facts(position="peers", refusal="free", vote=True), "vote", "minority", "weak"),
+    (
+        Facts(position="peers", refusal="bound"),
+        "a refusal against the interface",
+        "refusing",
+        "weak",
+    ),
+    (Facts(position="together", refusal="free"), "an interface of its own", "nobody", "weak"),
+    (Facts(position="all-apart", refusal="free"), "nothing decides", "nobody", "weak"),
     (Facts(position="peers"), "nothing decides", "nobody", "weak"),
     (Facts(position="all-apart"), "nothing decides", "nobody", "weak"),
 ]
