@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -50,7 +49,8 @@ def test_paths_reach_other_code_and_give_the_same_result(pools: WitnessPools) ->
     blob = program("sinh", values)
     found = [
         (path.party.label, outcome.tensors[0].array)
-        for path in islice(pools.paths(NEW), 2)
+        for path in pools.paths(NEW)
+        if path.party.label in (f"{NEW}:onednn=off", f"{NEW}:isa=default")
         for outcome in run(path, blob)
     ]
     (first, without_onednn), (second, without_vectors) = found
@@ -63,7 +63,7 @@ def test_paths_reach_other_code_and_give_the_same_result(pools: WitnessPools) ->
 def test_a_path_that_does_not_start_answers_nothing(pools: WitnessPools) -> None:
     """PyTorch 1.12 has no ``torch.compile``."""
     blob = program("square", np.array([3.0]))
-    compiled, scripted = [
+    scripted, compiled = [
         path
         for path in pools.paths(OLD)
         if path.party.label in (f"{OLD}:compile=inductor", f"{OLD}:script")

@@ -132,7 +132,7 @@ def test_what_is_settled_is_not_asked():
         ("torch==2.13.0:cpu", "torch", "torch==2.13.0:cpu:onednn=off", ()),
         ("torch==2.13.0:cpu:compile", "torch", "torch==2.13.0:cpu", ("script", "compile=inductor")),
         ("torch==2.13.0:cpu:threads=2,onednn=off", "torch",
-         "torch==2.13.0:cpu:threads=2,onednn=off,isa=default", ()),
+         "torch==2.13.0:cpu:threads=2,onednn=off,script", ()),
         ("oneflow==0.9.0:cpu", "oneflow", "oneflow==0.9.0:cpu:graph", ()),
     ],
 )  # fmt: skip
