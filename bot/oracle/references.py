@@ -8,19 +8,25 @@ rules for any targets, conventions included. A side that has NumPy with it is ri
 - as it is for programs that have nothing to widen: integers, bools, float64
 
 NumPy and a framework of another make that agree are two independent witnesses, **strong** unless as many frameworks stand
-on a side against them. Of dtypes NumPy says something **weak**: it promotes by rules of its own. It **abstains** for
-gradients, exceptions and random ops, where it lacks the op, and where it agrees with nobody or with more than one side.
+on a side against them. Of dtypes NumPy says something **weak**: it promotes by rules of its own. So it does alone, where
+it passes on an input that is NaN and all others make a number of it (IEEE 754-2019, 6.2.3: an operation on a quiet NaN
+delivers one). It **abstains** for gradients, exceptions and random ops, where it lacks the op, and else where it agrees
+with nobody or with more than one side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from bot.oracle import float64
 from bot.oracle.cause import primary
 from bot.oracle.compare import Comparator
+from bot.oracle.difference import is_floating, widened
 from bot.oracle.exact import decoded
 from bot.oracle.finding import Evidence, Mismatch
 from bot.oracle.initial import InitialTensors
@@ -36,6 +42,7 @@ from bot.targets.outcome import RawOutcome
 NUMPY: Final = "numpy"
 KINDS: Final = ("value", "nan", "shape", "dtype", "side-effect")
 
+Array = npt.NDArray[Any]
 Outcomes = Sequence[RawOutcome]
 
 
@@ -163,10 +170,45 @@ def _judge(
         for label in side
         if label not in against and frameworks[label] != NUMPY
     ]
+    if against and not right and _passes_nan_on(first, programs[0], runs[0], comparator):
+        line = "NumPy alone passes on an input that is NaN: the others make a number of it"
+        return ReferenceJudgement(line, against, "weak")
     if not against or not right:
         return None
     line = f"NumPy agrees with {', '.join(sorted(right))}{where}"
     return ReferenceJudgement(line, against, _strength(first, right, against, frameworks))
+
+
+def _passes_nan_on(
+    first: Mismatch, program: SourcedProgram, outcomes: Outcomes, comparator: Comparator
+) -> bool:
+    """Whether at the first element that differs an input is NaN, NumPy's result is, and nobody else's."""
+    index = first.difference.first_index if first.difference else None
+    if first.kind != "nan" or index is None:
+        return False
+    parsed, data = decode(program.blob)
+    initial = InitialTensors(parsed, data)
+    inputs = [initial.array(spec.name) for spec in parsed.inputs() if is_floating(spec.dtype)]
+    key = (first.role, first.name, first.path)
+    given = {True: list[bool](), False: list[bool]()}
+    for party, raw in zip(comparator.parties, outcomes, strict=True):
+        outcome = decoded(raw)
+        there = [t for t in outcome.tensors if (t.role, t.name, t.path) == key]
+        for tensor in there if outcome.status == "ok" else ():
+            given[party.framework == NUMPY].append(_is_nan(tensor.array, index))
+    return (
+        any(array is not None and _is_nan(array, index) for array in inputs)
+        and given[True] == [True]
+        and bool(given[False])
+        and not any(given[False])
+    )
+
+
+def _is_nan(array: Array, index: tuple[int, ...]) -> bool:
+    """Whether the element there is NaN; an array of another shape has none there."""
+    if len(index) != array.ndim or any(i >= n for i, n in zip(index, array.shape, strict=True)):
+        return False
+    return array.dtype.kind in "fV" and bool(np.isnan(widened(array[index].reshape(1)))[0])
 
 
 def _strength(

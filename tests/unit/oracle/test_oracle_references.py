@@ -105,6 +105,29 @@ def test_numpy_against_one_framework_convicts_nobody():
     assert finding_of({TORCH: CUBE, NUMPY: SQUARE}, None).blamed == ()
 
 
+@pytest.mark.parametrize(
+    ("values", "blamed"), [((np.nan, 1.0), (PADDLE, TORCH)), ((np.inf, 1.0), (NUMPY,))]
+)
+def test_numpy_alone_passes_nan_on(values, blamed):
+    """A step of NaN is NaN (IEEE 754, 6.2.3); that of an infinity is a number, and who says NaN is outvoted."""
+
+    def number(x):
+        return np.where(x > 0, 1, 0)
+
+    def nan(x):
+        return np.where(np.isfinite(x), number(x), np.nan)
+
+    targets = {PADDLE: forward(number), TORCH: forward(number), NUMPY: forward(nan)}
+    simulation = Simulation([(label, label.partition("=")[0], f) for label, f in targets.items()])
+    case = simulation.case(program("step", list(values), "f4"))
+    settled = settle([case], simulation.comparator, ["peer"] * 3, simulation.rerun, to_float64)
+    if blamed == (NUMPY,):
+        assert (settled.findings, settled.of_references) == ((), 1)
+    else:
+        (finding,) = settled.findings
+        assert (finding.kind, *weighs(finding)) == ("nan", blamed, "weak")
+
+
 def test_of_dtypes_numpy_says_something_weak():
     def in_float64(decoded, x):
         return outcome(("output", "r0", np.square(x).astype("f8")))
