@@ -127,7 +127,11 @@ def joined(causes: Sequence[Cause], candidate: str = "", baseline: str = "") -> 
 
     Where two others could take it in (with and against a peer, say), it stays on its own. So does one on which the
     candidate has no baseline, before one that it shares with it: that would call it known, which nobody has seen.
+
+    Where a candidate differs from its baseline in values and, on other inputs, in what is NaN or infinite, at the same
+    place between the same sides, it is one change that huge or special inputs show so.
     """
+    causes = _one_change(causes, candidate, baseline)
     takers: dict[CauseKey, CauseKey] = {}
     for cause in causes:
         wider = [
@@ -146,6 +150,21 @@ def joined(causes: Sequence[Cause], candidate: str = "", baseline: str = "") -> 
         if cause.key in takers:
             programs[takers[cause.key]] += cause.programs
     return [Cause(key, tuple(found)) for key, found in programs.items()]
+
+
+def _one_change(causes: Sequence[Cause], candidate: str, baseline: str) -> list[Cause]:
+    made = {cause.key: cause for cause in causes}
+    for cause in causes:
+        parted = any(candidate in side and baseline not in side for side in cause.key.sides)
+        if cause.key.kind != "nan" or not parted:
+            continue
+        for kind in ("value", "gradient"):
+            taker = made.get(replace(cause.key, kind=kind))
+            if taker is not None:
+                made[taker.key] = replace(taker, programs=(*taker.programs, *cause.programs))
+                del made[cause.key]
+                break
+    return list(made.values())
 
 
 def _becomes_known(narrow: Sides, wide: Sides, candidate: str, baseline: str) -> bool:

@@ -420,3 +420,14 @@ def test_dying_in_one_of_two_runs_is_unsteady():
         "flaky",
         (BASELINE,),
     )
+
+
+def test_one_change_of_a_candidate_is_one_finding_whether_values_or_infinities_show_it():
+    """3x for x * x: another finite value at 2, and at the largest number infinite on the baseline's side alone."""
+    tripled = forward(lambda x: x * x.dtype.type(3))
+    squared = forward(lambda x: x * x)
+    made = [program("square", [2.0]), program("square", [1e38])]
+    (finding,) = settled(check(tripled, squared, squared), made).findings
+    assert (finding.kind, finding.status, finding.count) == ("value", "new", 2)
+    findings = settled(peers(tripled, squared), made, ("peer", "peer")).findings
+    assert [finding.kind for finding in findings] == ["nan", "value"]
