@@ -79,7 +79,7 @@ def _kinds(given: list[str] | None) -> tuple[str, ...]:
     return tuple(kind for kind in ALL_KINDS if kind in wanted)
 
 
-ALL_SECONDS: Final = 900.0
+ALL_SECONDS: Final = 600.0
 """For the programs of all ops, unless --budget says otherwise; judging them comes on top."""
 
 
@@ -89,7 +89,7 @@ def run(
         bool,
         typer.Option(
             "--all",
-            help="All ops of the sources, for 900 seconds without --budget.",
+            help="All ops of the sources, for 600 seconds without --budget.",
         ),
     ] = False,
     target: Annotated[
