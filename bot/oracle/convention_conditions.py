@@ -460,10 +460,11 @@ def _variance_is_biased(row: Asked, place: Place, left: Held, right: Held) -> Ar
     }
     numbers |= {float(n) for n in _numbers(place.initial)} | {0.1}
     channels = np.moveaxis(widened(batch), 1, 0).reshape(batch.shape[1], -1)
-    biased = channels.var(axis=1)
     mask = np.zeros(place.shape, bool)
     if count < 2:
         return mask
+    with np.errstate(all="ignore"):
+        biased = channels.var(axis=1)
     unbiased = biased * count / (count - 1)
     for momentum in numbers:
         kept = (1 - momentum) * widened(began)
