@@ -114,7 +114,12 @@ def _judge(
         evidence = Evidence("repeat", "it could not be run again")
         return Confirmation(cause, program, "unrepeated", (), evidence)
     seen = [shows(cause.key, program, comparator.compare(trial.program, run)) for run in trial.runs]
-    unstable = unstable_targets(trial.program, trial.runs, comparator)
+    involved = {label for side in primary(program.mismatches).sides for label in side}
+    unstable = tuple(
+        label
+        for label in unstable_targets(trial.program, trial.runs, comparator)
+        if label in involved
+    )
     if unstable:
         repeat: Repeat = "unstable"
         says = "two runs of the same program differ on " + ", ".join(unstable)

@@ -124,6 +124,9 @@ def run_batch(framework: Framework, programs: List[Any], payload: bytes, sink: B
         if not 0 <= size <= len(payload) - at:
             raise protocol.ProtocolError("a batch whose programs run past its payload")
         header, parts = executor.run_program(framework, program_id, payload, at, size, address + at)
+        if framework.spoiled:  # the program has not begun, and is not to blame
+            framework.worn = True
+            return
         at += size
         protocol.write_frame(sink, header, *parts)
         if framework.worn:

@@ -86,6 +86,9 @@ class Framework:
     compile_seconds = 0.0
     """The most that compiling one program may take; 0 for no bound. From ``hello``."""
 
+    spoiled = False
+    """Whether an earlier program has broken this process so that it cannot begin another: that one is for a new worker."""
+
     worn = False
     """Whether this process ought to be replaced before the next program, for what the last ones left in it."""
 

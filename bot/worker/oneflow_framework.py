@@ -192,7 +192,11 @@ class OneFlowFramework(Framework):
         self._windows.clear()
         self._graph_run = None
         self._graph_gradients.clear()
-        oneflow.default_generator.manual_seed(seed)
+        try:
+            oneflow.default_generator.manual_seed(seed)
+        except Exception as error:
+            self.spoiled = self.is_fatal(error)
+            raise
         self._reseed_numpy(seed)
         self._reseed_python(seed)
         if not oneflow.is_grad_enabled():
@@ -391,6 +395,10 @@ class OneFlowFramework(Framework):
         if self.compiles and _LACKS_IN_GRAPH.search(text):
             return "unsupported"
         return "unsupported" if _LACKS.search(text) else "exception"
+
+    def is_fatal(self, error: Exception) -> bool:
+        """Whether OneFlow's virtual machine has stopped: nothing runs in this process any more."""
+        return "vm scheduler not empty" in str(error)
 
     def describe(self, error: Exception) -> Tuple[str, str]:
         """OneFlow colours its messages for a terminal, and names source lines of the machine it was built on."""

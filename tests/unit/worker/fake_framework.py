@@ -90,6 +90,7 @@ class FakeFramework(Framework):
         super().__init__()
         self.compiles = "compile" in options
         self.how = options.get("compile", "")
+        self.ran = False
         self.table = {
             "add": add,
             "mul": mul,
@@ -112,6 +113,9 @@ class FakeFramework(Framework):
         return {"version": "0", "device": "cpu"}
 
     def reset(self, seed: int) -> None:
+        if self.how == "spoiled" and self.ran:
+            self.spoiled = True
+            raise RuntimeError("an earlier program has stopped the machine")
         random.seed(seed)
         np.random.seed(seed)
 
@@ -162,6 +166,7 @@ class FakeFramework(Framework):
             except Exception:
                 raise RuntimeError("a compiler goes on in some other way") from None
         self.worn = self.how == "worn"
+        self.ran = True
         results = program.function(*inputs)
         if self.how == "wrong":
             first = results[0]

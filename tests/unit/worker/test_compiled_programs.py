@@ -107,3 +107,14 @@ def test_a_worn_worker_says_so_after_its_outcome_and_ends() -> None:
         assert b'"id":0' in header
         assert read_raw_frame(worker._source)[0] == RETIREMENT
         assert worker.process.wait(10) == 0
+
+
+def test_a_spoiled_worker_leaves_the_program_that_it_cannot_begin_to_another() -> None:
+    with compiling("spoiled") as worker:
+        programs = [[number, len(chain())] for number in range(2)]
+        worker.send({"type": "batch", "programs": programs}, chain(), chain())
+        header, _ = read_raw_frame(worker._source)
+        assert b'"id":0' in header
+        assert b'"status":"ok"' in header
+        assert read_raw_frame(worker._source)[0] == RETIREMENT
+        assert worker.process.wait(10) == 0
