@@ -42,7 +42,7 @@ MutationsOption = Annotated[
     typer.Option(
         "--mutations",
         min=0,
-        help="Mutants of each op, 0 for none; default: 200, or as many as a budget allows.",
+        help="Mutants of each op, 0 for none; default: 200, in a run as many as a budget allows.",
     ),
 ]
 FailedProgramsOption = Annotated[

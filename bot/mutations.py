@@ -20,7 +20,7 @@ from bot.programs.op_index import OpIndex
 from bot.programs.source import SourceCounts, SourcedProgram
 from bot.run_directory import Entry
 
-PER_OP: Final = 200  # mutants of an op in a run without a budget
+PER_OP: Final = 200  # mutants of an op in a check, and in a run without a budget
 PER_OP_OF_ALL: Final = 32  # where all ops are run: some 20,000 in all
 A_PROGRAM: Final = 4  # mutants for each program of a round, under a budget
 TURN: Final = 8  # mutants of one op at a time
@@ -115,8 +115,11 @@ def mutations_of(
 
 
 def per_op(plan: Plan) -> int | None:
-    """How many mutants of an op a plan wants at most; None where only its budget ends them."""
-    if plan.mutations is not None or plan.budget is not None:
+    """How many mutants of an op a plan wants at most; None where only its budget ends them.
+
+    The budget of a check is a bound that a workflow sets once for all pull requests: a small one must not use it up.
+    """
+    if plan.mutations is not None or (plan.budget is not None and plan.command == "run"):
         return plan.mutations
     usual = PER_OP_OF_ALL if plan.ops is None or plan.every else PER_OP
     return usual if plan.per_op is None else min(usual, plan.per_op)

@@ -47,7 +47,7 @@ class Suite:
 
 def plan(**fields: Any) -> Plan:
     usual = {"sources": DEFAULT_SOURCES, "ops": ("exp", "log")}
-    return Plan(command="run", targets=TARGETS, **{**usual, **fields})
+    return Plan.model_validate({"command": "run", "targets": TARGETS, **usual, **fields})
 
 
 ENTRY = SourceEntry("opinfo", "exp")
@@ -115,6 +115,7 @@ def test_ops_that_nobody_asked_for_are_not_mutated() -> None:
         ({"ops": None}, PER_OP_OF_ALL),
         ({"per_op": 5}, 5),
         ({"budget": 60.0}, None),
+        ({"command": "check", "budget": 1800.0}, PER_OP),  # a workflow's bound for any pull request
         ({"budget": 60.0, "mutations": 7}, 7),
         ({"mutations": 0}, 0),
     ],
