@@ -6,8 +6,8 @@ agrees with another side than its own target's shows that side right: the target
 differs from itself just where it differs from the others. The target's whole side is wrong, for it has the same result.
 
 It is **strong** where a framework of another make is on the side that the path agrees with, else **weak**. It
-**abstains** where no path leaves its target's side, where one agrees with more than one side or with nobody, and where
-paths of targets on two sides accuse each other.
+**abstains** where no path leaves its target's side, where it refuses (compilers take less than eager code does), where one
+agrees with more than one side or with nobody, and where paths of targets on two sides accuse each other.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ def _judge(
     outcome: RawOutcome,
     comparator: Comparator,
 ) -> PathsJudgement | None:
-    if decoded(outcome).status not in ("ok", "exception"):
+    # A path that refuses is no word against a result: compilers take less than eager code does.
+    if decoded(outcome).status != "ok":
         return None
     company = _company(question, path, outcome, comparator)
     first = question.first

@@ -89,6 +89,15 @@ def test_a_path_that_takes_what_its_target_refuses():
     assert (finding.kind, finding.blamed, finding.confidence) == ("refuses", (TORCH,), "strong")
 
 
+def test_a_path_that_refuses_is_no_word_against_a_result():
+    def refuses(_program, _x):
+        return raised("RuntimeError", "no")
+
+    finding = finding_of({FLOW: SQUARE, TORCH: refuses}, Paths({FLOW: {"graph": refuses}}))
+    assert finding.confidence == "weak"
+    assert FLOW not in finding.blamed
+
+
 def test_gradients_are_asked_too():
     """The point is infinite, so that finite differences say nothing; the gradient of x is 1 everywhere."""
     right = with_gradient(np.array, np.ones_like)
