@@ -47,7 +47,7 @@ from bot.oracle.witness_targets import NoWitnessTargets, WitnessTargets
 WIDEST: Final = ("float64", "complex128")
 MAX_PROGRAMS: Final = 100  # digests kept with a finding
 REFERENCE_SECONDS: Final = 10.0  # for what NumPy is asked at once
-PATHS_SECONDS: Final = 20.0  # within which paths are started
+PATHS_SECONDS: Final = 10.0  # within which paths are started
 
 
 @dataclass(frozen=True)
