@@ -25,6 +25,7 @@ from bot.targets.job import Job, JobResult
 from bot.targets.outcome import NOT_ASKED, Outcome
 from bot.targets.pool import Pool
 
+USUAL_SHRINK_SECONDS: Final = 60.0
 MOST_SHRINK_SECONDS: Final = 180.0
 
 
