@@ -62,9 +62,9 @@ def judge(
 
 def shrink_seconds(budget: float | None) -> float:
     """Seconds for making programs small: a part of what running had, and enough for a few causes in any case."""
-    return (
-        MOST_SHRINK_SECONDS if budget is None else min(max(30.0, budget / 3), MOST_SHRINK_SECONDS)
-    )
+    if budget is None:
+        return USUAL_SHRINK_SECONDS
+    return min(max(30.0, budget / 3), MOST_SHRINK_SECONDS)
 
 
 def bundles(
